@@ -1,0 +1,1 @@
+"""ALFWorld: see `adaplan_envs.alfworld.env`."""

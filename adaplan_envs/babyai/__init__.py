@@ -1,0 +1,1 @@
+"""BabyAI: see `adaplan_envs.babyai.env`."""

@@ -1,0 +1,1 @@
+"""IQA: see `adaplan_envs.iqa.env`."""

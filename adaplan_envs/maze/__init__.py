@@ -1,0 +1,1 @@
+"""MAZE: see `adaplan_envs.maze.env`."""

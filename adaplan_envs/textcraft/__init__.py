@@ -1,0 +1,1 @@
+"""TextCraft: see `adaplan_envs.textcraft.env`."""

@@ -1,0 +1,1 @@
+"""Wordle: see `adaplan_envs.wordle.env`."""

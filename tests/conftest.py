@@ -1,0 +1,28 @@
+"""What every test may use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import adaplan_envs  # noqa: F401 - registers the suite
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT.parent / "shared" / "fixtures"
+"""Recorded runs of third-party implementations, beside the checkout and not part of it."""
+
+
+@pytest.fixture(scope="session")
+def recorded() -> Any:
+    """Return a function: file name -> list of its JSON lines. Skips where the recordings are not at hand."""
+
+    def load(name: str) -> list[dict[str, Any]]:
+        path = FIXTURES / name
+        if not path.exists():
+            pytest.skip(f"recorded runs not at hand: {path}")
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    return load
