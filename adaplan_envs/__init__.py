@@ -5,7 +5,7 @@ and ``IQA-v0``. ``gymnasium.make("adaplan_envs:AdaPlan/Wordle-v0")`` does so by 
 """
 
 from adaplan_envs.core import TextEnv
-from adaplan_envs.registration import SUITE, installed_ids, register
+from adaplan_envs.registration import SUITE, installed_ids, register, resolve_id
 from adaplan_envs.spaces import TextSpace
 from adaplan_envs.types import ActionStatus, Expert, Outcome, Snapshot, StepInfo, StopReason, Task
 
@@ -22,6 +22,7 @@ __all__ = [
     "TextSpace",
     "installed_ids",
     "register",
+    "resolve_id",
 ]
 
 register()

@@ -7,6 +7,8 @@ from importlib.util import find_spec
 
 import gymnasium
 
+from adaplan_envs.errors import UnknownNameError
+
 NAMESPACE = "AdaPlan"
 
 
@@ -25,6 +27,11 @@ class Entry:
     entry_point: str
     extra: str | None = None
     needs: tuple[str, ...] = ()
+
+    @property
+    def short_name(self) -> str:
+        """The name for people, ``maze`` for ``AdaPlan/Maze-v0``: also the first part of its task ids."""
+        return self.id.partition("/")[2].rpartition("-v")[0].lower()
 
     @property
     def installed(self) -> bool:
@@ -55,6 +62,24 @@ def register() -> None:
                 disable_env_checker=True,
                 order_enforce=False,
             )
+
+
+def resolve_id(name: str) -> str:
+    """Return the Gymnasium id that `name` means: ``maze``, ``Maze-v0`` and ``AdaPlan/Maze-v0`` are the same.
+
+    Case does not matter. Any other id that is registered with Gymnasium is returned as it is, so that an environment
+    of a user's own can be named too.
+
+    Raises:
+        UnknownNameError: no environment has this name; the message lists the nearest.
+    """
+    wanted = name.strip().removeprefix("adaplan_envs:")
+    for entry in SUITE:
+        if wanted.lower() in (entry.short_name, entry.id.partition("/")[2].lower(), entry.id.lower()):
+            return entry.id
+    if wanted in gymnasium.registry:
+        return wanted
+    raise UnknownNameError("environment", name, [entry.short_name for entry in SUITE])
 
 
 def installed_ids() -> list[str]:
