@@ -54,6 +54,8 @@ class TextEnv(gymnasium.Env[str, str]):
     default_max_steps: ClassVar[int]
     extra_info: ClassVar[tuple[str, ...]] = ()
     """Keys that `_extra_info` adds to ``info``."""
+    blocking: ClassVar[bool] = False
+    """Whether `step` waits for something outside this process (a model, a server): a runner then calls it in a thread."""
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}
 
     def __init__(

@@ -47,6 +47,14 @@ class ModelAccessError(ModelError):
     """The model can't be used at all (wrong key, unknown model, no such file): retrying is pointless, a run stops."""
 
 
+class ContextOverflowError(ModelError):
+    """The next turn would not fit the model's window. Ends an episode as `StopReason.CONTEXT`, not as an error."""
+
+
+class OutputError(AdaPlanError):
+    """A result can't be written (full disk, no permission); what was written before is intact."""
+
+
 class JudgeError(AdaPlanError):
     """A judge gave no usable judgement."""
 
