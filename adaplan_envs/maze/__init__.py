@@ -1,1 +1,1 @@
-"""MAZE: see `adaplan_envs.maze.env`."""
+"""MAZE: the environment, its expert and its generator of mazes."""
