@@ -12,34 +12,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from adaplan_envs.chat import Usage
+
 if TYPE_CHECKING:
     from adaplan_agents.plan import Plan
     from adaplan_envs import TextEnv
 
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What model calls cost. Adds up with ``+``.
-
-    Attributes:
-        prompt_tokens: tokens read.
-        completion_tokens: tokens written.
-        requests: calls.
-        cost: in US dollars, 0.0 where no price is known or the model runs here.
-    """
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    requests: int = 0
-    cost: float = 0.0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.requests + other.requests,
-            self.cost + other.cost,
-        )
+__all__ = ["Agent", "Briefing", "Decision", "Session", "Usage"]
 
 
 @dataclass(frozen=True, slots=True)
