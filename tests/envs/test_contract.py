@@ -364,8 +364,9 @@ def test_no_task_is_in_both_splits(env: TextEnv) -> None:
     for split in ("train", "test"):
         shown[split] = set()
         for index in rng.sample(range(env.splits[split]), 40):
-            _observation, _ = env.reset(options={"task_id": env.task_id(split, index)})
-            shown[split].add(pickle.dumps(env._get_state()))
+            observation, _ = env.reset(options={"task_id": env.task_id(split, index)})
+            task = env.current_task
+            shown[split].add(pickle.dumps((observation, task.goal, task.data, env._get_state())))
     assert not shown["train"] & shown["test"]
 
 
