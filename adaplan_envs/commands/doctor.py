@@ -127,7 +127,10 @@ def check_imports(extra: str) -> Iterator[Check]:
     for entry in SUITE:
         if entry.extra == extra and entry.installed:
             error = _failure(f"import gymnasium; gymnasium.make('adaplan_envs:{entry.id}').reset(seed=0)")
-            yield Check(entry.id, Status.BROKEN if error else Status.OK, error or "an episode begins")
+            if error:
+                yield Check(entry.id, Status.BROKEN, error, f'pip install --force-reinstall "{_PROJECT}[{extra}]"')
+            else:
+                yield Check(entry.id, Status.OK, "an episode begins")
 
 
 def _failure(code: str) -> str | None:
