@@ -21,6 +21,14 @@ def _make_one(env_id: str, env_kwargs: dict[str, Any]) -> gymnasium.Env[str, str
     return HoldAtEnd(gymnasium.make(f"adaplan_envs:{env_id}", **env_kwargs))
 
 
+class _SyncVectorEnv(SyncVectorEnv):
+    """`SyncVectorEnv` that lets an environment be stepped after its end, as `AsyncVectorEnv` and `HoldAtEnd` do."""
+
+    def step(self, actions: Any) -> Any:
+        self._autoreset_envs[:] = False
+        return super().step(actions)
+
+
 def make_vector(env_id: str, num_envs: int = 1, mode: str = "sync", **env_kwargs: Any) -> VectorEnv[Any, Any, Any]:
     """Return `num_envs` copies of an environment behind one Gymnasium `VectorEnv`.
 
@@ -39,7 +47,7 @@ def make_vector(env_id: str, num_envs: int = 1, mode: str = "sync", **env_kwargs
     check_name("vector mode", mode, ("sync", "async"))
     makers = [partial(_make_one, env_id, env_kwargs) for _ in range(num_envs)]
     if mode == "sync":
-        return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.DISABLED)
+        return _SyncVectorEnv(makers, autoreset_mode=AutoresetMode.DISABLED)
     return AsyncVectorEnv(makers, shared_memory=False, autoreset_mode=AutoresetMode.DISABLED)
 
 
