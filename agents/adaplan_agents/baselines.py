@@ -153,7 +153,7 @@ class FunctionAgent(Agent):
     """
 
     def __init__(self, function: Function, name: str | None = None) -> None:
-        self.name: str = name or getattr(function, "__name__", type(function).__name__)
+        self.name: str = getattr(function, "__name__", type(function).__name__) if name is None else name
         self.function = function
         required = [
             parameter

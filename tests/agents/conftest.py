@@ -59,21 +59,27 @@ def brief(env: TextEnv, seed: int = 0) -> Briefing:
 Play = Callable[..., tuple[list[Decision], dict[str, Any], Session]]
 
 
+async def _episode(agent: Agent, seed: int = 0, limit: int = 10) -> tuple[list[Decision], dict[str, Any], Session]:
+    env = Corridor(max_steps=limit)
+    observation, info = env.reset(seed=0, options={"task_id": "corridor/test/0000"})
+    session = agent.start(brief(env, seed))
+    decisions = []
+    over = False
+    while not over:
+        decisions.append(await session.act(observation))
+        observation, _, terminated, truncated, info = env.step(decisions[-1].action)
+        over = terminated or truncated
+    session.close()
+    return decisions, info, session
+
+
+@pytest.fixture
+def play_async() -> Callable[..., Any]:
+    """Return a coroutine function that plays one episode and returns decisions, last info and session."""
+    return _episode
+
+
 @pytest.fixture
 def play() -> Play:
-    """Return a function that plays one episode in the corridor and returns decisions, last info and session."""
-
-    async def episode(agent: Agent, seed: int = 0, limit: int = 10) -> tuple[list[Decision], dict[str, Any], Session]:
-        env = Corridor(max_steps=limit)
-        observation, info = env.reset(seed=0, options={"task_id": "corridor/test/0000"})
-        session = agent.start(brief(env, seed))
-        decisions = []
-        over = False
-        while not over:
-            decisions.append(await session.act(observation))
-            observation, _, terminated, truncated, info = env.step(decisions[-1].action)
-            over = terminated or truncated
-        session.close()
-        return decisions, info, session
-
-    return lambda agent, **options: asyncio.run(episode(agent, **options))
+    """Return the same as a plain function."""
+    return lambda agent, **options: asyncio.run(_episode(agent, **options))
