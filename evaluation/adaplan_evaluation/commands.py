@@ -15,6 +15,7 @@ from adaplan_envs.cli import Command
 from adaplan_envs.errors import ConfigError, check_name
 
 if TYPE_CHECKING:
+    from adaplan_evaluation.store import Run
     from adaplan_evaluation.types import Episode
 
 
@@ -66,10 +67,7 @@ def settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def _run_eval(args: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from adaplan_evaluation.runner import evaluate
-    from adaplan_evaluation.tables import run_summary
 
     out = args.out
     if out is None:
@@ -97,8 +95,18 @@ def _run_eval(args: argparse.Namespace) -> int:
             retry_errors=args.retry_errors,
             on_episode=on_episode,
         )
-    Console().print(run_summary(run))
+    _print_summary(run)
     return 0
+
+
+def _print_summary(run: Run) -> None:
+    from rich.console import Console
+
+    from adaplan_evaluation.tables import results_table
+
+    console = Console()
+    console.print(results_table(run.results))
+    console.print(f"Files: {run.path}/episodes.jsonl and results.json", soft_wrap=True, markup=False, highlight=False)
 
 
 @contextmanager
@@ -172,11 +180,11 @@ def _run_show(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from adaplan_evaluation.store import load_run
-    from adaplan_evaluation.tables import run_summary, transcript
+    from adaplan_evaluation.tables import transcript
 
     run = load_run(args.run)
     if args.summary:
-        Console().print(run_summary(run))
+        _print_summary(run)
         return 0
     episodes = [episode for episode in run.episodes if episode.repeat == args.repeat]
     if args.task is not None:

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from adaplan_evaluation.comparison import Comparison
-from adaplan_evaluation.store import Run
 from adaplan_evaluation.types import Episode
 
-_TITLES = {"in_domain": "in-domain average", "out_of_domain": "out-of-domain average", "overall": "average"}
+_TITLES = {"in_domain": "in-domain", "out_of_domain": "out-of-domain", "overall": "average"}
+_COLUMNS = ("success %", "score\n%", "steps/\nexpert", "invalid\n%", "format\n%", "tokens", "s", "n", "err")
 _STATUS_STYLES = {"ok": "green", "no_effect": "yellow", "invalid": "red", "unparsed": "red"}
 
 
@@ -25,32 +25,18 @@ def short(env_id: str) -> str:
 
 
 def results_table(results: Mapping[str, Any]) -> RenderableType:
-    """Return the summary of a run as a table, with what its columns mean below."""
+    """Return the summary of a run as a table, 80 columns wide, with what its columns mean below."""
     agent = results["config"]["agent"]
-    table = Table(title=f"{agent.get('name', 'agent')} · {results['config']['split']} split", title_justify="left")
-    table.add_column("environment", no_wrap=True)
-    for name in (
-        "success %",
-        "score %",
-        "steps",
-        "/ expert",
-        "invalid %",
-        "format %",
-        "tokens",
-        "s",
-        "episodes",
-        "errors",
-    ):
+    table = _table(f"{agent.get('name', 'agent')} · {results['config']['split']} split")
+    for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
     summary = results["summary"]
     for env_id, row in summary["envs"].items():
         table.add_row(short(env_id), *_cells(row))
     averages = [name for name in _TITLES if summary.get(name, {}).get("envs", 0) > 1]
-    for position, name in enumerate(averages):
-        if position == 0:
-            table.add_section()
+    for name in averages:
         table.add_row(Text(_TITLES[name], style="bold"), *_cells(summary[name]))
-    notes = ["[95% interval]; errors are in no rate."]
+    notes = ["success % [95% interval]; tokens and seconds for an episode; n episodes, err of them errors, in no rate."]
     if cost := summary.get("overall", {}).get("cost"):
         notes.append(f"Cost: ${cost:.4f}.")
     if not results["complete"]:
@@ -58,12 +44,18 @@ def results_table(results: Mapping[str, Any]) -> RenderableType:
     return Group(table, Text(" ".join(notes), style="dim"))
 
 
+def _table(title: str) -> Table:
+    # No frame: its columns of blanks would not leave room for the numbers in a terminal of the usual width.
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("environment", no_wrap=True)
+    return table
+
+
 def _cells(row: Mapping[str, Any]) -> list[RenderableType]:
     tokens = [row[name]["value"] for name in ("prompt_tokens", "completion_tokens")]
     return [
         _percent(row["success_rate"], ranged=True),
         _percent(row["score"]),
-        _number(row["steps"], 1),
         _number(row["expert_ratio"], 2),
         _percent(row["invalid_rate"]),
         _percent(row["format_rate"]),
@@ -87,17 +79,16 @@ def _number(interval: Mapping[str, Any], digits: int) -> str:
 
 def comparison_table(comparison: Comparison) -> RenderableType:
     """Return a comparison as a table, with what could not be compared below."""
-    table = Table(title=f"{comparison.second} against {comparison.first}", title_justify="left")
-    table.add_column("environment", no_wrap=True)
+    table = _table(f"{comparison.second} against {comparison.first}")
     for name in ("metric", "tasks", comparison.first, comparison.second, "difference", "better", "worse"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=name == "difference", overflow="fold")
     for row in comparison.rows:
         value, low, high, _ = row.difference
         clear = low is not None and high is not None and (low > 0 or high < 0)
-        change = f"{_points(value)} [{_points(low)}, {_points(high)}]"
+        change = f"{_points(value, 1)} [{_points(low)}, {_points(high)}]"
         table.add_row(
             short(row.env_id),
-            row.metric.replace("_", " "),
+            row.metric.removesuffix("_rate"),
             str(row.pairs),
             f"{100 * row.first:.1f}",
             f"{100 * row.second:.1f}",
@@ -115,8 +106,8 @@ def comparison_table(comparison: Comparison) -> RenderableType:
     return Group(table, Text("\n".join(lines), style="dim"))
 
 
-def _points(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:+.1f}"
+def _points(value: float | None, digits: int = 0) -> str:
+    return "-" if value is None else f"{100 * value:+.{digits}f}"
 
 
 def transcript(episode: Episode) -> RenderableType:
@@ -156,9 +147,3 @@ def _labelled(label: str, text: str, note: str = "", style: str = "") -> Rendera
     # Text and not str: an observation may hold what rich would take for markup.
     line.add_row(label, Text(text.strip()) + Text(f"  [{note}]", style=style) if note else Text(text.strip()))
     return Padding(line, (0, 0, 0, 2))
-
-
-def run_summary(run: Run) -> RenderableType:
-    """Return the table of a run and where its files are."""
-    table = results_table(run.results)
-    return table if run.path is None else Group(table, Text(f"Files: {run.path}/episodes.jsonl, results.json"))
