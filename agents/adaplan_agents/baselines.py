@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from adaplan_agents.models import Model, Provenance, load_model
-from adaplan_agents.parsing import Response, parse_plan, parse_response
+from adaplan_agents.parsing import parse_plan, parse_response
 from adaplan_agents.plan import Plan
 from adaplan_agents.session import ModelAgent, ModelSession
 from adaplan_agents.types import Agent, Briefing, Decision, Session
@@ -187,6 +187,6 @@ class _FunctionSession(Session):
                 f"agent {self._agent.name} answered with {type(text).__name__}; an agent answers a string"
             )
         response = parse_response(text)
-        if "\n" not in text.strip() and response.thought is None and not response.action:
-            response = Response(text.strip())
-        return Decision(response.action, response.thought, raw=text, well_formed=response.strict)
+        # Nobody told the function of a format: a command and nothing else is as good.
+        well_formed = response.strict or response.action == text.strip() != ""
+        return Decision(response.action, response.thought, raw=text, well_formed=well_formed)

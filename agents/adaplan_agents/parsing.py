@@ -9,10 +9,11 @@ import re
 from dataclasses import dataclass
 
 _LABEL = re.compile(
-    r"^[ \t>#*_`-]{0,8}(thought|action)[ \t]?\d{0,3}[ \t*_`]{0,4}[:：][*_` \t]{0,8}", re.IGNORECASE | re.MULTILINE
+    r"^[ \t>#*_`-]{0,8}(thought|action)[ \t]?\d{0,3}[ \t*_]{0,4}[:：][*_]{0,3}[ \t]*", re.IGNORECASE | re.MULTILINE
 )
 """A label at the start of a line, with the Markdown that models like to put around it."""
 _INLINE = re.compile(r"[ \t]Action:[ \t]*")
+_FENCE = re.compile(r"```\w*")
 _STEP = re.compile(r"^[ \t>*_-]{0,8}(?:step[ \t]{1,2})?(\d{1,4})[ \t*_]{0,4}[.):：][*_ \t]{0,8}(\S.*)$", re.IGNORECASE)
 _STRICT_STEP = re.compile(r"(\d{1,4})\. (\S.*)")
 _BULLET = re.compile(r"^[ \t]{0,8}[-*•][ \t]{1,8}(\S.*)$")
@@ -86,10 +87,10 @@ def parse_response(text: str) -> Response:
         if labels or "\n" in body:
             return Response("", _thought(body, labels, len(body)), problem)
         return Response(_unwrap(body), None, problem)
-    rest = body[first_action[2] :]
-    line = next((line for line in rest.splitlines() if line.strip() and not line.strip().startswith("```")), "")
-    if not rest.splitlines()[:1] or line != rest.splitlines()[0]:  # on a line of its own below the label
-        line = "" if _LABEL.match(line) else line
+    lines = (line.strip() for line in body[first_action[2] :].splitlines())
+    line = next((line for line in lines if line and not _FENCE.fullmatch(line)), "")
+    if (again := _LABEL.match(line)) is not None:
+        line = line[again.end() :] if again.group(1).lower() == "action" else ""
     return Response(_unwrap(line), _thought(body, labels, first_action[1]), problem)
 
 
