@@ -16,7 +16,7 @@ from adaplan_envs.iqa.sight import AHEAD, CELL, HEADINGS, SECTORS, sight
 from adaplan_envs.types import ActionStatus, Outcome, Task
 
 REACH = 1.0
-"""How far a receptacle may be to be opened or closed, in metres."""
+"""How far a receptacle may be to be opened or closed, in metres; what reads 1.0 m in an observation is in reach."""
 
 RULES = f"""\
 You are in a house of one to three rooms and are asked one question about the objects in it. Walk, look, open what is \
@@ -182,7 +182,7 @@ class IQAEnv(TextEnv):
         distance = view.distance_to(place)
         if not FURNITURE[house.kind(place)].opens:
             return Outcome(f"The {name} does not open or close.", ActionStatus.INVALID, command)
-        if distance is None or distance > REACH:
+        if distance is None or round(distance, 1) > REACH:
             text = f"The {name} is {distance:.1f} m away, out of reach: come within {REACH:g} m."
             return Outcome(text, ActionStatus.INVALID, command)
         if (state.opened >> place & 1) == (verb == "open"):
@@ -208,7 +208,7 @@ class IQAEnv(TextEnv):
         actions = ["move ahead"] if view.clear else []
         actions += ["turn left", "turn right"]
         for glimpse in view.fixed:
-            thing, reachable = glimpse.thing, glimpse.bearing.distance <= REACH
+            thing, reachable = glimpse.thing, round(glimpse.bearing.distance, 1) <= REACH
             if thing < house.first_doorway and reachable and FURNITURE[house.kind(thing)].opens:
                 actions.append(f"{'close' if state.opened >> thing & 1 else 'open'} {state.names[thing]}")
         return actions + [f"answer {answer}" for answer in self.problem.question.answers]

@@ -144,7 +144,7 @@ class IQAExpert:
         seen = sight.visible(opaque, *pose)
         for name in near:
             part = wanted.doors[name] & seen
-            if part and sight.nearest(part, *pose).distance <= self._reach:
+            if part and round(sight.nearest(part, *pose).distance, 1) <= self._reach:
                 return seen & wanted.cells, name
         return seen & wanted.cells, None
 
