@@ -33,8 +33,8 @@ Actions, one at a time:
 """
 _GOAL = """\
 You craft items as in Minecraft. The task names an item to craft and shows recipes, as commands; some of them are of
-no use for it. What no recipe makes you fetch; what a recipe makes you have to craft, its ingredients first. The task is
-done when the item is crafted.
+no use for it. Fetch what no recipe makes, and craft the rest, ingredients first. The task is done when the item is
+crafted.
 """
 RULES = {
     "default": f"""{_GOAL}
