@@ -58,7 +58,7 @@ _BUILT_IN: dict[str, Callable[[], Callable[..., Model]]] = {
     "openai": _lazy("adaplan_agents.models.api", "ApiModel"),
     "scripted": lambda: _scripted,
     "smollm2": _lazy("adaplan_agents.models.smollm2", "load"),
-    "vllm": _lazy("adaplan_agents.models.vllm", "load"),
+    "vllm": _lazy("adaplan_agents.models.vllm", "VLLMModel"),
 }
 """First part of a spec -> how to get the function that is called with the rest of it and the options."""
 

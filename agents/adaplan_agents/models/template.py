@@ -10,9 +10,9 @@ from typing import Any
 from adaplan_envs.errors import ConfigError, ModelAccessError
 
 PLAIN = (
-    "{% for message in messages %}{{ message['role'] | capitalize }}: {{ message['content'] }}"
+    "{% for message in messages %}{{ message['role'] | capitalize }}:\n{{ message['content'] }}"
     "{% if message['role'] == 'assistant' %}{{ eos_token or '' }}{% endif %}{{ '\n\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}Assistant:{% endif %}"
+    "{% if add_generation_prompt %}Assistant:\n{% endif %}"
 )
 """For models without a template: ``chat_template="plain"``."""
 
