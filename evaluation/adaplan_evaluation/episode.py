@@ -201,13 +201,13 @@ def count_expert_steps(env: gymnasium.Env[str, str], task_id: str, seed: int = 0
     base = env.unwrapped
     if not isinstance(base, TextEnv) or base.blocking:
         return None
-    _, info = base.reset(seed=seed, options={"task_id": task_id})
     try:
+        _, info = base.reset(seed=seed, options={"task_id": task_id})
         while info["stop_reason"] is None:
             *_, info = base.step(base.expert.action())
     except NoPlanError:
         return None
-    except Exception:  # a broken expert must not cost the agent its episode
+    except Exception:  # must not cost the agent its episode, which meets a broken environment by itself
         _log.warning("the expert failed on %s", task_id, exc_info=True)
         return None
     return int(info["steps"]) if info["success"] else None

@@ -8,7 +8,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -41,7 +41,7 @@ async def evaluate_async(
     agent_settings: Mapping[str, Any] | None = None,
     split: str = "test",
     episodes: int | None = 50,
-    tasks: Sequence[str] | None = None,
+    tasks: str | Sequence[str] | None = None,
     repeats: int = 1,
     seed: int = 0,
     max_steps: int | None = None,
@@ -87,16 +87,18 @@ async def evaluate_async(
     if (resume or retry_errors) and (out is None or not resume):
         raise ConfigError("resume needs out, the folder of the run; retry_errors needs resume")
     pool = EnvPool(**{**(env_settings or {}), "split": split, "max_steps": max_steps})
-    loaded = load_model(model) if isinstance(model, str) else model
+    loaded = None if isinstance(model, str) else model
     try:
+        chosen = _choose(pool, envs, split, episodes, tasks)  # before the model: a wrong name need not wait for it
+        if isinstance(model, str):
+            loaded = load_model(model)
         player = make_agent(agent, model=loaded, **(agent_settings or {}))
-        chosen = _choose(pool, envs, split, episodes, tasks)
         config = {
             "agent": player.describe(),
             "envs": list(chosen),
             "split": split,
             "episodes": episodes,
-            "tasks": list(tasks) if tasks is not None else None,
+            "tasks": None if tasks is None else [task.id for some in chosen.values() for task in some],
             "repeats": repeats,
             "seed": seed,
             "max_steps": max_steps,
@@ -132,35 +134,30 @@ evaluate = _from_sync_code(evaluate_async)
 """`evaluate_async` for code that is not async; it works in a notebook, whose loop is running, as well."""
 
 
-def _in_thread(start: Callable[[], Any]) -> Run:
+def _in_thread(start: Callable[[], Coroutine[Any, Any, Run]]) -> Run:
     # A notebook's loop is running this very cell, and can't run anything else until it returns.
-    outcome: list[Run | BaseException] = []
-    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
+    running: Future[Callable[[], object]] = Future()
+    outcome: Future[Run] = Future()
 
-    async def record() -> None:
-        task = asyncio.current_task()
+    async def main() -> Run:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert task is not None
-        running.append((asyncio.get_running_loop(), task))
-        outcome.append(await start())
+        running.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
+        return await start()
 
     def body() -> None:
         try:
-            asyncio.run(record())
+            outcome.set_result(asyncio.run(main()))
         except BaseException as error:
-            outcome.append(error)
+            outcome.set_exception(error)
 
-    thread = threading.Thread(target=body, name="adaplan-evaluate")
-    thread.start()
+    threading.Thread(target=body, name="adaplan-evaluate").start()
     try:
-        thread.join()
+        return outcome.result()
     except KeyboardInterrupt:
-        for loop, task in running:
-            loop.call_soon_threadsafe(task.cancel)
-        thread.join()
+        running.result()()
+        wait([outcome])  # the summary is written first
         raise
-    if isinstance(outcome[0], BaseException):
-        raise outcome[0]
-    return outcome[0]
 
 
 class _Job(NamedTuple):
@@ -170,11 +167,11 @@ class _Job(NamedTuple):
 
 
 def _choose(
-    pool: EnvPool, envs: str | Sequence[str], split: str, episodes: int | None, tasks: Sequence[str] | None
+    pool: EnvPool, envs: str | Sequence[str], split: str, episodes: int | None, tasks: str | Sequence[str] | None
 ) -> dict[str, list[Task]]:
     """Return the tasks to play by environment id, and meet every wrong name before anything is played."""
     chosen: dict[str, list[Task]] = {}
-    left = list(dict.fromkeys(tasks)) if tasks is not None else None
+    left = None if tasks is None else list(dict.fromkeys(tasks.split(",") if isinstance(tasks, str) else tasks))
     if left is not None and envs == "all":  # only those that the tasks name need to be installed
         envs = [resolve_id(task_id.partition("/")[0]) for task_id in left]
     for env_id in resolve_envs(envs):

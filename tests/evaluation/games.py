@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 
 from adaplan_agents import Agent, Briefing, Decision, Plan, Session, Usage
-from adaplan_envs import ActionStatus, Outcome, Task, TextEnv
+from adaplan_envs import ActionStatus, Outcome, StopReason, Task, TextEnv
 from adaplan_envs.core import stable_rng
 from adaplan_envs.errors import NoPlanError
 
@@ -89,9 +89,24 @@ class Hopeless(Counter):
         return Broken(self)
 
 
-COUNTER, SLOW, HOPELESS = "Test/Counter-v0", "Test/SlowCounter-v0", "Test/Hopeless-v0"
+class Unreliable(Counter):
+    """Simulated by something that fails in the second step, and says so in info."""
 
-for env_id, entry_point in {COUNTER: Counter, SLOW: SlowCounter, HOPELESS: Hopeless}.items():
+    name = "unreliable"
+
+    def step(self, action: str) -> Any:
+        observation, reward, terminated, truncated, info = super().step(action)
+        info["backend"] = "simulated"
+        if info["steps"] == 2:
+            info |= {"stop_reason": StopReason.ERROR, "error": "half a JSON"}
+        return observation, reward, terminated, truncated, info
+
+
+COUNTER, SLOW, HOPELESS, UNRELIABLE = (
+    f"Test/{name}-v0" for name in ("Counter", "SlowCounter", "Hopeless", "Unreliable")
+)
+
+for env_id, entry_point in {COUNTER: Counter, SLOW: SlowCounter, HOPELESS: Hopeless, UNRELIABLE: Unreliable}.items():
     if env_id not in gymnasium.registry:
         gymnasium.register(env_id, entry_point, disable_env_checker=True, order_enforce=False)
 

@@ -21,8 +21,8 @@ from adaplan_envs.errors import (
     SimulatorError,
     UnknownNameError,
 )
-from adaplan_evaluation import Episode, count_expert_steps, run_episode
-from tests.evaluation.games import COUNTER, HOPELESS, SLOW, Player, clumsy_player
+from adaplan_evaluation import Episode, Failure, count_expert_steps, run_episode
+from tests.evaluation.games import COUNTER, HOPELESS, SLOW, UNRELIABLE, Player, clumsy_player
 
 TASK = "counter/test/0001"  # three steps
 
@@ -93,6 +93,12 @@ async def test_a_broken_simulator_is_an_error_and_not_a_failure() -> None:
     episode = await run_episode(player("down", "boom"), env(), TASK)
     assert (episode.stop_reason, episode.steps) == (StopReason.ERROR, 1)
     assert episode.error is not None and "_apply" in episode.error.traceback
+
+
+async def test_an_environment_may_report_an_error_of_its_own() -> None:
+    episode = await run_episode(lambda seen: "down", env(UNRELIABLE), "unreliable/test/0001")
+    assert (episode.stop_reason, episode.success, episode.steps) == (StopReason.ERROR, False, 2)
+    assert (episode.backend, episode.error) == ("simulated", Failure("SimulatorError", "half a JSON"))
 
 
 async def test_an_agent_that_answers_nonsense_is_an_error() -> None:
@@ -218,6 +224,7 @@ def test_an_expert_that_fails_counts_as_unknown(caplog: pytest.LogCaptureFixture
     assert not caplog.records
     assert count_expert_steps(env(HOPELESS), "hopeless/test/0001") is None
     assert "broken expert" in caplog.text
+    assert count_expert_steps(env(), "counter/test/9999") is None
 
 
 async def test_a_session_that_can_not_be_closed_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -111,7 +111,7 @@ def test_a_smaller_choice_of_tasks_is_part_of_a_larger_one() -> None:
 def test_named_tasks_are_played_in_their_environments() -> None:
     run = play(tasks=["counter/train/0003", "counter/test/0001"])
     assert [episode.task_id for episode in run.episodes] == ["counter/test/0001", "counter/train/0003"]
-    maze = evaluate("random", tasks=["maze/test/0003"], max_steps=2)
+    maze = evaluate("random", tasks="maze/test/0003", max_steps=2)
     assert [(episode.env_id, episode.steps) for episode in maze.episodes] == [("AdaPlan/Maze-v0", 2)]
     with pytest.raises(ConfigError, match="belongs to none"):
         play(tasks=["maze/test/0001"])
@@ -440,3 +440,28 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, kill: signal.Signals)
     assert file.read_bytes().startswith(kept[: kept.rindex(b"\n") + 1])
     assert run.results["complete"]
     assert len(run.episodes) == len(lines(out)) == 160
+
+
+NOTEBOOK = """
+import asyncio, sys
+from tests.evaluation.games import *
+from adaplan_evaluation import evaluate
+async def cell():
+    slow = Player(lambda *_: asyncio.sleep(0.01, "down"), "slow")
+    evaluate(slow, [COUNTER], episodes=None, repeats=9, out=sys.argv[1])
+asyncio.new_event_loop().run_until_complete(cell())
+"""
+
+
+def test_an_interrupted_cell_of_a_notebook_writes_its_summary(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", NOTEBOOK, str(tmp_path)], cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True
+    )
+    while process.poll() is None and len(read_episodes(tmp_path / "episodes.jsonl")) < 10:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, shown = process.communicate(timeout=20)
+    assert shown.strip().endswith("KeyboardInterrupt")
+    run = load_run(tmp_path)
+    assert not run.results["complete"]
+    assert run.results["summary"]["overall"]["episodes"] == len(run.episodes) >= 10
