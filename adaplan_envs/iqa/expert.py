@@ -98,7 +98,7 @@ class IQAExpert:
             if leg.door:
                 memory.places[leg.door] = memory.places[leg.door]._replace(looked_into=True)
 
-    def _next(self, start: Pose, memory: Memory, wanted: Wanted) -> Leg | None:
+    def _next(self, start: Pose, memory: Memory, need: Wanted) -> Leg | None:
         """Return the leg of least cost (steps less what is gained), by a breadth-first search over poses."""
         free = memory.seen & ~memory.solid
         # Nothing is expected to be seen through a cell not seen yet, so what is expected does come true.
@@ -109,7 +109,7 @@ class IQAExpert:
         while layer and (best is None or steps - NEW_CELL * NEW_CELLS < best[0]):
             following = []
             for pose in layer:
-                gained, door = self._gain(pose, opaque, wanted)
+                gained, door = self._gain(pose, opaque, need)
                 if gained or door:
                     cost = steps + 1 - DOOR if door else steps - NEW_CELL * min(gained.bit_count(), NEW_CELLS)
                     if best is None or cost < best[0]:
@@ -134,19 +134,19 @@ class IQAExpert:
             way.append(command)
         return Leg(way[::-1], end, gained, door)
 
-    def _gain(self, pose: Pose, opaque: int, wanted: Wanted) -> tuple[int, str | None]:
+    def _gain(self, pose: Pose, opaque: int, need: Wanted) -> tuple[int, str | None]:
         """Return the wanted cells seen from `pose`, and a wanted receptacle that can be opened there."""
         sight = self._sight
         cone = sight.within(*pose)
-        near = [name for name, cells in wanted.doors.items() if cells & cone]
-        if not near and not wanted.cells & cone:  # the common case, and a cheap one
+        near = [name for name, cells in need.doors.items() if cells & cone]
+        if not near and not need.cells & cone:  # the common case, and a cheap one
             return 0, None
         seen = sight.visible(opaque, *pose)
         for name in near:
-            part = wanted.doors[name] & seen
+            part = need.doors[name] & seen
             if part and round(sight.nearest(part, *pose).distance, 1) <= self._reach:
-                return seen & wanted.cells, name
-        return seen & wanted.cells, None
+                return seen & need.cells, name
+        return seen & need.cells, None
 
 
 def found(question: Question, memory: Memory) -> int:

@@ -169,7 +169,7 @@ def make_problem(split: str, index: int) -> Problem:
 def _make_group(kind: str, rooms: int, rng: random.Random, member: int) -> Problem:
     unique: list[str] = []
     while not unique:  # a room of two tables and two drawers has nothing to ask "in the ..." about
-        house = _House(rng, rooms)
+        house = _Builder(rng, rooms)
         kinds = [place.kind for place in house.places]
         unique = [name for name in FURNITURE if kinds.count(name) == 1]
     target = rng.choice(list(OBJECTS))
@@ -204,7 +204,7 @@ def _make_group(kind: str, rooms: int, rng: random.Random, member: int) -> Probl
     return Problem(scene, Question(kind, target, asked), answer)
 
 
-class _House:
+class _Builder:
     """Rooms in a row, walls and doorways between them, and furniture that never cuts the free floor in two.
 
     Receptacles stand at a wall or free, and keep a free cell to each other and two to a doorway. So every free cell
