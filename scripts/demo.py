@@ -1,0 +1,92 @@
+"""The main job, small: four agents on the suite, one table, one episode to read. `make demo` runs it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from adaplan_agents.models import load_model
+from adaplan_envs import installed_ids
+from adaplan_evaluation import Run, evaluate
+from adaplan_evaluation.tables import short, transcript
+
+TASKS = 2
+"""Test tasks of each environment: a handful, so that a laptop without a GPU is done in minutes."""
+TURNS = 6
+"""The language-model agents stop after this many actions; expert and random play on to the environment's own limit."""
+ANSWER_TOKENS = 48
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="smollm2", help="any model spec, such as openai:NAME (default: smollm2)")
+    parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="where the runs go (default: runs/demo)")
+    args = parser.parse_args()
+    console = Console()
+    envs = installed_ids()
+    out = args.out / time.strftime("%Y%m%d-%H%M%S")
+    runs: dict[str, Run] = {}
+    for agent in ("expert", "random"):
+        with console.status(f"{agent} plays {len(envs) * TASKS} tasks"):
+            runs[agent] = evaluate(agent, envs, episodes=TASKS, out=out / agent)
+    with console.status(f"loading {args.model} (converted once and kept, the first time)"):
+        model = load_model(args.model)
+    for agent in ("react", "adaplan"):
+        label = f"{agent} with {args.model}"
+        with console.status(f"{label} plays {len(envs) * TASKS} tasks") as status:
+            runs[label] = evaluate(
+                agent,
+                envs,
+                model=model,
+                agent_settings={"max_tokens": ANSWER_TOKENS},
+                episodes=TASKS,
+                max_steps=TURNS,
+                out=out / agent,
+                on_episode=lambda episode, total, status=status, label=label: status.update(  # type: ignore[misc]
+                    f"{label}: {episode.task_id} ended after {episode.steps} actions ({total} episodes in all)"
+                ),
+            )
+    adaplan = runs[f"adaplan with {args.model}"].episodes
+    shown = next((episode for episode in adaplan if episode.success), None)
+    shown = shown or max(adaplan, key=lambda episode: (episode.score, -len(episode.turns)))
+    console.print(transcript(shown))
+    console.print()
+    console.print(table(runs))
+    console.print(
+        f"{TASKS} test tasks of each environment. The language model stops after {TURNS} actions: a benchmark gives it "
+        "the environment's own limit and more tasks (adaplan eval).",
+        style="dim",
+    )
+    if args.model == "smollm2":
+        console.print(
+            "smollm2 has 135 million parameters and was never trained on these tasks: it solves few.", style="dim"
+        )
+    console.print(f"Episodes: {out}/*/episodes.jsonl    Read one: adaplan show {out}/adaplan", soft_wrap=True)
+
+
+def table(runs: dict[str, Run]) -> Table:
+    """Return success and mean score, in percent, of every agent in every environment."""
+    result = Table(title="success % (score %)", title_justify="left", box=None, pad_edge=False)
+    result.add_column("")
+    for label in runs:
+        result.add_column(label, justify="right")
+    first = next(iter(runs.values()))
+    for env_id in first.results["summary"]["envs"]:
+        rows = [run.results["summary"]["envs"][env_id] for run in runs.values()]
+        result.add_row(short(env_id), *[cell(row) for row in rows])
+    result.add_row("average", *[cell(run.results["summary"]["overall"]) for run in runs.values()], style="bold")
+    return result
+
+
+def cell(row: dict[str, dict[str, float | None]]) -> str:
+    """Return ``50 (72)``, or a dash where every episode was an error."""
+    success, score = (row[name]["value"] for name in ("success_rate", "score"))
+    return "-" if success is None or score is None else f"{100 * success:.0f} ({100 * score:.0f})"
+
+
+if __name__ == "__main__":
+    main()
