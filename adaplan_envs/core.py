@@ -229,7 +229,7 @@ class TextEnv(gymnasium.Env[str, str]):
             stop: StopReason | None = StopReason.SUCCESS
         elif outcome.failed:
             stop = StopReason.FAILURE
-        elif self._steps >= self.max_steps:
+        elif outcome.truncated or self._steps >= self.max_steps:
             stop = StopReason.MAX_STEPS
         else:
             stop = None

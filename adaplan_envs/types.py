@@ -77,6 +77,8 @@ class Outcome(NamedTuple):
     success: bool = False
     failed: bool = False
     """The episode is over without success."""
+    truncated: bool = False
+    """A budget of the environment's own is spent, other than `TextEnv.max_steps`."""
 
 
 class StepInfo(TypedDict):
