@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from adaplan_envs.core import TextEnv, stable_rng
@@ -18,7 +18,7 @@ from adaplan_envs.wordle.marking import SOLVED, mark, mark_naive
 
 TRIES = 6
 _COLOURS = {"g": "green", "y": "yellow", "b": "gray"}
-_POINTS = {"g": 2, "y": 1, "b": 0}
+_LEFT = ["No tries left.", "1 try left.", *(f"{n} tries left." for n in range(2, TRIES + 1))]
 
 _RULES = f"""\
 Find a hidden English word of five letters in at most {TRIES} guesses.
@@ -36,6 +36,13 @@ A guess that is not in the word list is refused and tells you nothing."""
 _LMRL_RULES = f"""\
 {_RULES}.
 A guess that is not in the word list, or not in small letters, uses up a try and tells you nothing."""
+
+
+@lru_cache(maxsize=2**14)
+def _describe(guess: str, marks: str) -> tuple[str, int]:
+    """Return the marks in words, and their points for the score."""
+    text = ", ".join([f"{letter} {_COLOURS[m]}" for letter, m in zip(guess, marks, strict=True)])
+    return text, 2 * marks.count("g") + marks.count("y")
 
 
 @dataclass(slots=True)
@@ -189,17 +196,18 @@ class WordleEnv(TextEnv):
             assert game.rng is not None
             marks = mark_naive(guess, game.rng.choice(game.remaining))
             game.remaining = tuple(word for word in game.remaining if mark_naive(guess, word) == marks)
-        repeated = (guess, marks) in game.history
-        game.history.append((guess, marks))
+        played = (guess, marks)
+        status = ActionStatus.NO_EFFECT if played in game.history else ActionStatus.OK
+        game.history.append(played)
         game.feedback = marks
         game.solved = marks == SOLVED
         game.tries_left -= 1
-        game.points = max(game.points, sum(map(_POINTS.__getitem__, marks)))
-        text = ", ".join([f"{letter} {_COLOURS[m]}" for letter, m in zip(guess, marks, strict=True)])
+        text, points = _describe(guess, marks)
+        if points > game.points:
+            game.points = points
         if game.solved:
-            return Outcome(f"{text}. Solved.", ActionStatus.OK, guess, success=True)
-        status = ActionStatus.NO_EFFECT if repeated else ActionStatus.OK
-        return Outcome(f"{text}. {self._tries()}", status, guess, failed=not game.tries_left)
+            return Outcome(f"{text}. Solved.", ActionStatus.OK, guess, True)
+        return Outcome(f"{text}. {self._tries()}", status, guess, False, not game.tries_left)
 
     def _refuse(self, action: str, guess: str) -> Outcome:
         game = self._state
@@ -220,9 +228,8 @@ class WordleEnv(TextEnv):
 
     def _tries(self) -> str:
         game = self._state
-        if game.tries_left:
-            return f"{game.tries_left} {'tries' if game.tries_left > 1 else 'try'} left."
-        return f"No tries left. The word was {game.hidden}." if game.hidden else "No tries left."
+        text = _LEFT[game.tries_left]
+        return text if game.tries_left or not game.hidden else f"{text} The word was {game.hidden}."
 
     def _make_expert(self) -> WordleExpert:
         return WordleExpert(self)

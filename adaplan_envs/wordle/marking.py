@@ -7,6 +7,7 @@ expert thinks with. A test holds the two together.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,7 @@ CODES: Final = 3**LENGTH
 """Number of different markings; as a code, a marking is a number in base 3 (b=0, y=1, g=2), first letter first."""
 
 
+@lru_cache(maxsize=2**14)  # training plays the same words again and again
 def mark(guess: str, hidden: str) -> str:
     """Mark as the official game does: a letter is marked as often as the hidden word has it, greens first."""
     marks = ["b"] * LENGTH
@@ -38,8 +40,7 @@ def mark(guess: str, hidden: str) -> str:
 def mark_naive(guess: str, hidden: str) -> str:
     """Mark as LMRL-Gym does: every letter on its own, however often the hidden word has it."""
     return "".join(
-        "g" if letter == right else "y" if letter in hidden else "b"
-        for letter, right in zip(guess, hidden, strict=True)
+        ["g" if a == b else "y" if a in hidden else "b" for a, b in zip(guess, hidden, strict=True)],
     )
 
 

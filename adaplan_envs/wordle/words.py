@@ -37,6 +37,7 @@ def _holes(word: str) -> list[str]:
     return [f"{word[:i]}_{word[i + 1 :]}" for i in range(LENGTH)]
 
 
+@cache
 def neighbours(word: str) -> int:
     """Return how many other answers differ from the answer `word` in one letter (light: eight, might, night ...)."""
     return sum(_patterns()[pattern] - 1 for pattern in _holes(word))

@@ -50,6 +50,7 @@ def test_neighbours_count_answers_that_differ_in_one_letter() -> None:
         assert words.neighbours(word) == close
 
 
+@pytest.mark.slow
 def test_the_script_rebuilds_the_shipped_files_byte_for_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("wordfreq")
     pytest.importorskip("english_words")
