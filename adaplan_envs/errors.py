@@ -59,6 +59,10 @@ class JudgeError(AdaPlanError):
     """A judge gave no usable judgement."""
 
 
+class TrainingError(AdaPlanError):
+    """A training run can't go on (a loss that is no number, no memory left); the message says what mends it."""
+
+
 class NoPlanError(AdaPlanError):
     """The expert can't reach the goal from the current state."""
 

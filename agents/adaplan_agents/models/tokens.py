@@ -104,11 +104,14 @@ class TokenConversation(Conversation):
     """A conversation whose truth is its `context`; the messages are its reading.
 
     Each piece of text is tokenised once, by itself, when it is added, and the tokens of an answer are kept as sampled.
+
+    Attributes:
+        sampler: what answers; it tells a trainer whose tokens these are.
     """
 
     def __init__(self, sampler: Sampler, vocabulary: Vocabulary, system: str = "") -> None:
         super().__init__(system)
-        self._sampler = sampler
+        self.sampler = sampler
         self._vocabulary = vocabulary
         self._row = sampler.open()
         self._context = Context()
@@ -132,14 +135,14 @@ class TokenConversation(Conversation):
 
     async def _sample(self, sampling: Sampling, provenance: Provenance) -> ChatReply:
         context = self._extended()
-        read, window = len(context), self._sampler.window
+        read, window = len(context), self.sampler.window
         if read + sampling.max_tokens > window:
             raise ContextOverflowError(
                 f"{read} tokens and an answer of up to {sampling.max_tokens} do not fit the window of {window}"
             )
         rng = random.Random(sampling.seed)
         stops = self._vocabulary.stopper(sampling.stop)
-        found = await self._sampler.sample(self._row, context.ids, sampling, rng, stops=stops)
+        found = await self.sampler.sample(self._row, context.ids, sampling, rng, stops=stops)
         context.append(found.tokens, provenance, list(found.logprobs))
         self._context, self._told = context, []
         text = self._vocabulary.decode(found.tokens)
@@ -172,9 +175,9 @@ class TokenConversation(Conversation):
         return context
 
     def _fork(self) -> Self:
-        twin = type(self)(self._sampler, self._vocabulary)
+        twin = type(self)(self.sampler, self._vocabulary)
         twin._context, twin._told = self._context.fork(), self._told.copy()
         return twin
 
     def close(self) -> None:
-        self._sampler.close(self._row)
+        self.sampler.close(self._row)

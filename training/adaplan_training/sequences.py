@@ -1,0 +1,119 @@
+"""`TokenSequence`: what is trained on, and how sequences become padded batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from adaplan_agents.models.base import Provenance
+from adaplan_agents.models.context import SAMPLED, Context
+from adaplan_envs.errors import ConfigError, check_name
+
+ROLES = tuple(sorted(SAMPLED))
+"""Whose tokens can be trained."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSequence:
+    """Tokens, and which of them are trained.
+
+    Attributes:
+        ids: all tokens, as the model read and wrote them.
+        trained: for each, whether it is trained. Decided by provenance, never by a token's value.
+        logprobs: for each, the log-probability that the sampler reported, 0.0 where it was not sampled; None where
+            nobody sampled here (demonstrations).
+    """
+
+    ids: tuple[int, ...]
+    trained: tuple[bool, ...]
+    logprobs: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        sizes = {len(self.ids), len(self.trained), len(self.ids if self.logprobs is None else self.logprobs)}
+        if len(sizes) > 1:
+            raise ValueError(f"ids, trained and logprobs must be of one length, not {sorted(sizes)}")
+
+    @classmethod
+    def from_context(cls, context: Context, roles: Iterable[Provenance]) -> TokenSequence:
+        """Return the tokens of a conversation; those that were sampled in one of `roles` are trained."""
+        return cls(context.ids, tuple(context.mask(*roles)), context.logprobs)
+
+    @property
+    def trained_tokens(self) -> int:
+        """How many tokens are trained."""
+        return sum(self.trained)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def parse_roles(roles: Iterable[str]) -> tuple[Provenance, ...]:
+    """Return the provenances that role names mean.
+
+    Raises:
+        ConfigError: there is none, or one that can't be trained.
+    """
+    found = tuple(Provenance(check_name("role", role, ROLES)) for role in roles)
+    if not found:
+        raise ConfigError(f"no role is trained; name {' or '.join(ROLES)}, or both")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sequences padded on the right to one length; padding is never trained.
+
+    Attributes:
+        rows: which of the mini-batch's sequences these are, in order.
+        tokens_BT: token ids.
+        mask_BT: True where trained.
+        sampler_logprobs_BT: as the sampler reported them; None where nobody sampled.
+    """
+
+    rows: tuple[int, ...]
+    tokens_BT: Tensor
+    mask_BT: Tensor
+    sampler_logprobs_BT: Tensor | None
+
+    def take(self, values_B: Tensor) -> Tensor:
+        """Return the entries (rows) of these sequences out of a tensor of the whole mini-batch."""
+        return values_B[list(self.rows)].to(self.tokens_BT.device)
+
+
+def cut(sequences: Sequence[TokenSequence], tokens: int, device: torch.device | str = "cpu") -> list[Batch]:
+    """Cut a mini-batch into micro-batches of at most `tokens` tokens, padding included.
+
+    Sorted by length, so that little is padded, and the longest first, so that a lack of memory shows at once. Equal
+    sequences give equal batches. A sequence longer than `tokens` is a batch of its own.
+    """
+    order = sorted(range(len(sequences)), key=lambda row: -len(sequences[row]))
+    batches, start = [], 0
+    while start < len(order):
+        count = max(1, tokens // len(sequences[order[start]]))
+        batches.append(_pad(sequences, order[start : start + count], device))
+        start += count
+    return batches
+
+
+def _pad(sequences: Sequence[TokenSequence], rows: list[int], device: torch.device | str) -> Batch:
+    width = max(len(sequences[row]) for row in rows)
+    tokens_BT = torch.zeros(len(rows), width, dtype=torch.long)
+    mask_BT = torch.zeros(len(rows), width, dtype=torch.bool)
+    sampled = all(sequences[row].logprobs is not None for row in rows)
+    logprobs_BT = torch.zeros(len(rows), width) if sampled else None
+    for number, row in enumerate(rows):
+        sequence, length = sequences[row], len(sequences[row])
+        tokens_BT[number, :length] = torch.tensor(sequence.ids)
+        mask_BT[number, :length] = torch.tensor(sequence.trained)
+        if logprobs_BT is not None:
+            logprobs_BT[number, :length] = torch.tensor(sequence.logprobs)
+    mask_BT[:, 0] = False  # nothing predicts the first token
+    return Batch(
+        tuple(rows),
+        tokens_BT.to(device),
+        mask_BT.to(device),
+        None if logprobs_BT is None else logprobs_BT.to(device),
+    )
