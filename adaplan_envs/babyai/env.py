@@ -46,8 +46,8 @@ class BabyAIEnv(TextEnv):
 
     ## Observation
     What is in sight, with number and position (``red ball 1 (3 ahead, 2 left)``; at most six cells ahead and three to
-    each side), what blocks the way straight ahead, what is in the hand, and the mission. After a command that changed
-    nothing: the reason alone.
+    each side), what blocks the way straight ahead, what is in the hand, and at the start the mission. After a command
+    that changed nothing: the reason alone.
 
     ## Actions
     ``turn left``, ``turn right``, ``move forward``, ``pick up``, ``drop``, ``toggle``, ``done``: minigrid's actions.
@@ -73,9 +73,9 @@ class BabyAIEnv(TextEnv):
     blocks the way ahead, or None) and ``moves``, the minigrid actions so far.
 
     ## Differences from the reference
-    AgentGym numbers objects anew in every step, by distance, and only those that it finds a way to; takes unseen cells
-    for free; lists as missions' order only "and"; overlooks a mission that is accomplished on the way of a command, or
-    late; never fails one; and has no limit. ``rules="agentgym"`` keeps all that. Default: as above.
+    AgentGym numbers objects anew in every step, by distance; takes unseen cells for free; says "and" for "then" and
+    "after you"; overlooks a mission that is accomplished in the middle of a command, or late; never tells that one has
+    failed; and has no limit. ``rules="agentgym"`` keeps all that. Default: as above.
 
     ## Source
     Chevalier-Boisvert et al. 2018, arXiv 1810.08272; the levels as in AgentGym, arXiv 2406.04151; minigrid 3.2.

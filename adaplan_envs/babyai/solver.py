@@ -153,10 +153,11 @@ class _Solver:
             return
         fixed = [self.spot(thing) for thing in self.on_grid(instr.desc_fixed.obj_set)]
         beside = {(x + dx, y + dy) for x, y in fixed for dx, dy in STEPS}
-        free = {spot for spot in beside if level.grid.get(*spot) is None and spot != self.here()}
+        free = {spot for spot in beside if level.grid.get(*spot) is None}
         way = self.route(free)
         if way is None:  # no room beside it: make some
             movable = [cell for spot in beside if (cell := level.grid.get(*spot)) is not None and cell.can_pickup()]
+            self.keep_free = beside
             self.free_hands()
             self.take(self.nearest(movable))
             self.free_hands()
