@@ -15,6 +15,7 @@ import asyncio
 import inspect
 import logging
 import random
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -83,12 +84,14 @@ class EngineStats:
         shared: tokens that were copied from an equal prompt instead.
         sampled: tokens drawn.
         passes: forward passes.
+        seconds: spent in them and in drawing.
     """
 
     read: int = 0
     shared: int = 0
     sampled: int = 0
     passes: int = 0
+    seconds: float = 0.0
 
 
 class Engine:
@@ -209,6 +212,7 @@ class Engine:
     async def _run(self) -> None:
         await asyncio.sleep(0)  # let everybody who is about to ask, ask
         while self._waiting or self._running:
+            began = time.perf_counter()
             try:
                 if self._waiting and JOIN_RATIO * len(self._waiting) >= len(self._running):
                     finished = self._join()
@@ -217,6 +221,7 @@ class Engine:
             except Exception as error:
                 self._fail(error)
                 return
+            self.stats.seconds += time.perf_counter() - began
             # A finished turn goes through the agent and the environment and comes back as a new request; a few
             # rounds of the loop let it, before the others decode on without it.
             for _ in range(8 if finished else 1):
