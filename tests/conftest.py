@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ def recorded() -> Any:
         path = FIXTURES / name
         if not path.exists():
             pytest.skip(f"recorded runs not at hand: {path}")
-        return [json.loads(line) for line in path.read_text().splitlines()]
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        return [json.loads(line) for line in content.decode().splitlines()]
 
     return load

@@ -39,7 +39,7 @@ class Level(NamedTuple):
     distractors: int
 
 
-LEVELS = (Level(6, 4), Level(12, 10), Level(24, 18))
+LEVELS = (Level(6, 4), Level(12, 8), Level(18, 14))
 """By difficulty, from 1."""
 
 
