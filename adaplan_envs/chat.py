@@ -189,13 +189,13 @@ class ChatClient:
         """
         request = self._request(messages, sampling or Sampling())
         path = self._cache_path(request)
-        if path is not None and (kept := _read_cache(path)) is not None:
+        if path is not None and (kept := read_cache(path)) is not None:
             return kept
         client, semaphore = self._connection()
         async with semaphore:
             reply = await self._attempts(client, request)
         if path is not None:
-            _write_cache(path, reply)
+            write_cache(path, reply)
         return reply
 
     def describe(self) -> dict[str, Any]:
@@ -335,7 +335,7 @@ def _retry_after(header: str) -> float:
         return 0.0
 
 
-def _read_cache(path: Path) -> ChatReply | None:
+def read_cache(path: Path) -> ChatReply | None:
     """Return the kept answer; it costs nothing. One that can't be read is as good as none."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -345,7 +345,7 @@ def _read_cache(path: Path) -> ChatReply | None:
         return None
 
 
-def _write_cache(path: Path, reply: ChatReply) -> None:
+def write_cache(path: Path, reply: ChatReply) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as work:

@@ -184,7 +184,7 @@ class _AdaPlanSession(ModelSession):
         agent, plan = self.agent, self._plan
         asked = "planner" if "planner" in self.conversations else "executor"
         name = "replan" if request.actions else "plan"
-        order = agent.prompts.render(name, done=plan.done, next=plan.done + 1)
+        order = agent.prompts.render(name, next=plan.done + 1)
         if "planner" in self.conversations or agent.plan_source is None:
             self.conversations[asked].user(order)
             proposed = await self._ask_plan(asked, request)
@@ -213,6 +213,7 @@ class _AdaPlanSession(ModelSession):
         if self.agent.candidates == 1:
             reply = await self.ask(conversation, Provenance.PLANNER)
             return parse_plan(reply.text).after(request.plan.done)
+        before = self._calls
         branches = [conversation.fork() for _ in range(self.agent.candidates)]
         kept = 0
         try:
@@ -224,6 +225,9 @@ class _AdaPlanSession(ModelSession):
                 if number != kept:
                     branch.close()
             self.conversations[name] = branches[kept]
+        for call in self._turn:
+            if 0 <= call["call"] - before - 1 < len(branches) and call["call"] - before - 1 != kept:
+                call["role"] = "candidate"
         return texts[kept].after(request.plan.done)
 
     async def _select(self, conversation: Conversation, request: PlanRequest, texts: Sequence[PlanText]) -> int:
@@ -244,6 +248,7 @@ class _AdaPlanSession(ModelSession):
             listed = "\n\n".join(f"Plan {n}:\n{plan.lines(done + 1) or '(none)'}" for n, plan in enumerate(plans, 1))
             branch.user("\n\n" + self.agent.prompts.render("select", plans=listed, count=len(plans)))
             reply = await self.ask(branch, Provenance.PLANNER)
+            self._turn[-1]["role"] = "selector"
         finally:
             branch.close()
         number = re.search(r"\d+", reply.text)

@@ -65,19 +65,14 @@ class ModelSession(Session):
         self._turn: list[dict[str, Any]] = []
         self._usage = Usage()
 
-    async def ask(
-        self,
-        conversation: Conversation,
-        role: Provenance,
-        sampling: Sampling | None = None,
-    ) -> ChatReply:
+    async def ask(self, conversation: Conversation, role: Provenance) -> ChatReply:
         """Sample the next answer, and note it for the turn's `Decision`."""
         self._calls += 1
         number = self._calls
         # Every call has its own seed, so that equal prompts need not get equal answers, and a rerun gets the same ones.
         seed = stable_rng("call", self.briefing.seed, number).getrandbits(31)
         prompt = conversation.messages[-1]["content"]
-        reply = await conversation.sample(replace(sampling or self.agent.sampling, seed=seed), role)
+        reply = await conversation.sample(replace(self.agent.sampling, seed=seed), role)
         self._usage += reply.usage
         call = {"role": str(role), "prompt": prompt, "text": reply.text, "finish_reason": reply.finish_reason}
         self._turn.append({"call": number, **call})

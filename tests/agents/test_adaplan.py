@@ -26,7 +26,7 @@ def script(plans, actions=RIGHT):
     plans, actions = (iter([x] * 99) if isinstance(x, str) else iter(x) for x in (plans, actions))
 
     def answer(messages):
-        return next(plans) if "Planner:" in messages[-1]["content"] else next(actions)
+        return next(plans) if "you are the planner" in messages[-1]["content"] else next(actions)
 
     return ScriptedModel(answer)
 
@@ -44,7 +44,9 @@ def test_one_model_plays_both_roles_in_one_conversation(play):
     assert [d.plan.current for d in decisions] == ["move right"] * 3 and [d.plan.done for d in decisions] == [0, 1, 2]
     messages = session.conversations["executor"].messages
     assert [m["role"] for m in messages] == ["system"] + ["user", "assistant"] * 6
-    assert messages[1]["content"].startswith("<observation>\nYou are in cell 0.\n</observation>\n\nPlanner:")
+    assert messages[1]["content"].startswith(
+        "<observation>\nYou are in cell 0.\n</observation>\n\nNow you are the planner."
+    )
     assert "current step is 1. move right" in messages[3]["content"] and "<observation>" not in messages[3]["content"]
     assert all(d.usage.requests == 2 and d.well_formed and d.thought == "as planned" for d in decisions)
 
@@ -55,11 +57,11 @@ def test_two_models_have_a_conversation_each(play):
     assert info["success"] and roles(decisions) == [["planner", "executor"]] * 3
     told = [m["content"] for m in session.conversations["planner"].messages if m["role"] == "user"]
     assert told[1].startswith(
-        "The agent's command: right\n<observation>\nYou are in cell 1.\n</observation>\n\nPlanner: 1 step"
+        "The agent's command: right\n<observation>\nYou are in cell 1.\n</observation>\n\nNow you are the planner."
     )
     told = [m["content"] for m in session.conversations["executor"].messages if m["role"] == "user"]
-    assert "The plan from here on:\n2. move right\n3. move right\n\nExecutor:" in told[1]
-    assert not any("Planner:" in text for text in told)
+    assert "The plan from here on:\n2. move right\n3. move right\n\nNow you are the executor." in told[1]
+    assert not any("you are the planner" in text for text in told)
 
 
 def test_history_stays_whatever_the_planner_proposes(play):
@@ -84,7 +86,7 @@ def test_history_stays_whatever_the_planner_proposes(play):
 def test_an_unreadable_first_plan_leaves_the_executor_without_a_step(play):
     decisions, info, session = play(make_agent("adaplan", script("I can't.")))
     assert info["success"] and decisions[0].plan == Plan()
-    assert "no step of the plan is left" in session.conversations["executor"].messages[3]["content"]
+    assert "No step of the plan is left" in session.conversations["executor"].messages[3]["content"]
 
 
 def test_replanning_every_k_actions_and_where_the_plan_is_used_up(play):
@@ -113,7 +115,7 @@ def test_one_of_n_candidates_is_kept_and_the_planner_chooses_it(play):
         if "candidate plans" in last:
             seen.append(last)
             return "Plan 2 is best"
-        if "Planner:" in last:
+        if "you are the planner" in last:
             seen.append("plan")
             return f"1. move {['up', 'down', 'right'][(seen.count('plan') - 1) % 3]}"
         return RIGHT
@@ -121,7 +123,10 @@ def test_one_of_n_candidates_is_kept_and_the_planner_chooses_it(play):
     agent = make_agent("adaplan", ScriptedModel(answer), candidates=3, temperature=1)
     decisions, _, session = play(agent)
     assert decisions[0].plan.steps == ("move down",)
-    assert roles(decisions)[0] == ["planner"] * 4 + ["executor"] and decisions[0].usage.requests == 5
+    assert (
+        roles(decisions)[0] == ["candidate", "planner", "candidate", "selector", "executor"]
+        and decisions[0].usage.requests == 5
+    )
     assert "Plan 1:\n1. move up\n\nPlan 2:\n1. move down\n\nPlan 3:\n1. move right" in next(
         x for x in seen if "candidate" in x
     )
@@ -141,7 +146,7 @@ def test_a_users_function_selects_and_equal_candidates_need_no_choice(play):
     assert decisions[0].plan.steps == ("b",) and requests[1].actions == ("right",)
     assert requests[1].observation == "You are in cell 1."
     decisions, _, _ = play(make_agent("adaplan", script(PLAN), candidates=2, temperature=1))
-    assert roles(decisions)[0] == ["planner", "planner", "executor"]
+    assert roles(decisions)[0] == ["planner", "candidate", "executor"]
     with pytest.raises(ConfigError, match="select returned 7"):
         play(make_agent("adaplan", script(PLAN), candidates=2, temperature=1, select=lambda request, plans: 7))
 
@@ -176,7 +181,10 @@ def test_equal_seeds_give_equal_calls_and_every_call_has_its_own_seed(play):
                 conversation.sample = noting
                 return conversation
 
-        play(make_agent("adaplan", Noting(lambda m: PLAN if "Planner:" in m[-1]["content"] else RIGHT)), seed=seed)
+        play(
+            make_agent("adaplan", Noting(lambda m: PLAN if "you are the planner" in m[-1]["content"] else RIGHT)),
+            seed=seed,
+        )
         return noted
 
     first = seeds(1)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Self
 
 from adaplan_agents.models.base import Conversation, Model, Provenance
-from adaplan_envs.chat import ChatReply, Message, Sampling, Usage
+from adaplan_envs.chat import ChatReply, Sampling, Usage
 from adaplan_envs.errors import ConfigError, ModelError
 
 Script = Callable[[list[dict[str, str]]], str | Awaitable[str]]
@@ -41,6 +41,7 @@ class _ScriptedConversation(Conversation):
     def __init__(self, replies: Sequence[str] | Script, system: str = "") -> None:
         super().__init__(system)
         self._replies = replies
+        self._counted = self._words = 0  # messages whose words were counted, and their words
 
     async def _sample(self, sampling: Sampling, provenance: Provenance) -> ChatReply:
         if callable(self._replies):
@@ -55,11 +56,13 @@ class _ScriptedConversation(Conversation):
             raise ModelError(f"the script answered with {type(text).__name__}, not with a string")
         cut = min((at for at in map(text.find, sampling.stop) if at >= 0), default=len(text))
         text = text[:cut]
-        return ChatReply(text, Usage(_count(self.messages), len(text.split()), 1))
+        return ChatReply(text, Usage(self._count(), len(text.split()), 1))
 
     def _fork(self) -> Self:
         return type(self)(self._replies)
 
-
-def _count(messages: Sequence[Message]) -> int:
-    return sum(len(message["content"].split()) for message in messages)
+    def _count(self) -> int:
+        """Return the words of all messages; each is counted once, so that long episodes stay cheap."""
+        self._words += sum(len(message["content"].split()) for message in self.messages[self._counted :])
+        self._counted = len(self.messages)
+        return self._words
