@@ -28,26 +28,10 @@ GOAL_SLOT = "UNKNOWN GOAL"
 REMEMBERED = 16
 """Translated games kept in memory, at 0.2 to 2 MB each."""
 
-_owner: threading.Thread | None = None
+_translating = threading.Lock()
+"""The planner's translator keeps global state: one thread at a time. Nothing else is shared between engines."""
 _translated: OrderedDict[str, Problem] = OrderedDict()
 _idle_libraries: list[Any] = []
-
-
-def _enter() -> None:
-    """Let one thread of this process in.
-
-    Raises:
-        SimulatorError: another thread, still alive, has used the engine.
-    """
-    global _owner
-    thread = threading.current_thread()
-    if _owner is not thread:
-        if _owner is not None and _owner.is_alive():
-            raise SimulatorError(
-                f"the ALFWorld engine belongs to thread {_owner.name!r} and can't be used from {thread.name!r}: its "
-                "translator keeps global state. Use processes, such as gymnasium.make_vec(..., mode='async')"
-            )
-        _owner = thread
 
 
 @cache
@@ -143,9 +127,13 @@ def translate(problem: str) -> Problem:
 
     Raises:
         MissingExtraError: alfworld or textworld is not installed.
-        SimulatorError: the problem is not well-formed, or a second thread called.
+        SimulatorError: the problem is not well-formed.
     """
-    _enter()
+    with _translating:
+        return _translate(problem)
+
+
+def _translate(problem: str) -> Problem:
     key = hashlib.sha256(problem.encode()).hexdigest()
     if key in _translated:
         _translated.move_to_end(key)
@@ -196,7 +184,10 @@ def translate(problem: str) -> Problem:
 
 
 class Engine:
-    """Plays one game at a time. Each has a copy of the planner's library, which is handed on at `close`."""
+    """Plays one game at a time, for one thread at a time.
+
+    Each has a copy of the planner's library, which is handed on at `close`.
+    """
 
     def __init__(self) -> None:
         self.problem: Problem | None = None
@@ -213,7 +204,6 @@ class Engine:
 
     def load(self, problem: Problem) -> None:
         """Go to the start of `problem`."""
-        _enter()
         if self._library is None:
             fast_downward = require("fast_downward", "alfworld")
             self._library = _idle_libraries.pop() if _idle_libraries else fast_downward.load_lib()
@@ -233,7 +223,6 @@ class Engine:
     @property
     def won(self) -> bool:
         """Whether the goal holds."""
-        _enter()
         return bool(self._library.check_goal())
 
     @property
@@ -243,7 +232,6 @@ class Engine:
 
     def step(self, command: str) -> str | None:
         """Play `command` and return what the engine says, or None (and nothing happens) if it is not possible now."""
-        _enter()
         assert self.problem is not None
         found = self._possible().get(command)
         if found is None:
@@ -255,7 +243,6 @@ class Engine:
 
     def replay(self, played: Iterable[str]) -> None:
         """Play recorded operations from the start of the loaded problem."""
-        _enter()
         assert self.problem is not None
         for name in played:
             # Their number of effects is not asked for: an action of this domain has fewer than 16.
@@ -270,7 +257,6 @@ class Engine:
     def _possible(self) -> dict[str, tuple[str, int, int]]:
         """Return command -> (operation, its number, its number of effects)."""
         if self._commands is None:
-            _enter()
             assert self.problem is not None
             fast_downward = require("fast_downward", "alfworld")
             count = self._library.get_applicable_operators_count()

@@ -8,6 +8,7 @@ from adaplan_envs.alfworld import official
 from adaplan_envs.alfworld.commands import KNOWLEDGE, parse, refusal
 from adaplan_envs.alfworld.engine import GOAL_SLOT, Engine, translate
 from adaplan_envs.alfworld.expert import AlfworldExpert, dead_end
+from adaplan_envs.alfworld.facts import hidden_facts, read_facts, secrets
 from adaplan_envs.alfworld.generator import LEVELS, make_game
 from adaplan_envs.alfworld.world import Game, Goal, Scene, State
 from adaplan_envs.core import TextEnv
@@ -118,7 +119,8 @@ class ALFWorldEnv(TextEnv):
         command = parse(action)
         stock = self.ruleset == "alfworld"
         if command is None or (stock and command.alias):
-            return Outcome("Nothing happens.", ActionStatus.UNPARSED, action)
+            why = "" if stock else " This is no command; help lists them."
+            return Outcome(f"Nothing happens.{why}", ActionStatus.UNPARSED, action)
         self._state["aliases"] += command.alias
         said = self._engine.step(command.text)
         if said is None:
@@ -142,6 +144,15 @@ class ALFWorldEnv(TextEnv):
 
     def _make_expert(self) -> Expert:
         return AlfworldExpert(self._now)
+
+    def hidden_facts(self) -> dict[str, Any]:
+        return hidden_facts(self._now())
+
+    def secrets(self) -> list[tuple[str, ...]]:
+        return secrets(self._now())
+
+    def facts(self, observation: str) -> dict[str, Any]:
+        return read_facts(observation)
 
     def _get_state(self) -> Any:
         return {"played": tuple(self._engine.played), "aliases": self._state["aliases"]}

@@ -185,7 +185,7 @@ class AlfworldExpert:
 
     def plan(self) -> list[str]:
         """The remaining steps in words, one for each command."""
-        return [step.words for step in solve(self._state())]
+        return [f"{step.words}." for step in solve(self._state())]
 
     def action(self) -> str:
         """The next command; ``look`` when the goal is reached."""
