@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from adaplan_agents.models.base import Provenance
 from adaplan_agents.models.context import SAMPLED, Context
+from adaplan_envs.core import stable_rng
 from adaplan_envs.errors import ConfigError, check_name
+
+T = TypeVar("T")
 
 ROLES = tuple(sorted(SAMPLED))
 """Whose tokens can be trained."""
@@ -117,3 +121,25 @@ def _pad(sequences: Sequence[TokenSequence], rows: list[int], device: torch.devi
         mask_BT.to(device),
         None if logprobs_BT is None else logprobs_BT.to(device),
     )
+
+
+def joint_mask(batches: Sequence[Batch]) -> Tensor:
+    """Return the mask of the whole mini-batch that was cut into `batches`, bool of shape [B, T]."""
+    rows = sum(len(batch.rows) for batch in batches)
+    mask_BT = torch.zeros(rows, max((batch.mask_BT.shape[1] for batch in batches), default=1), dtype=torch.bool)
+    for batch in batches:
+        mask_BT[list(batch.rows), : batch.mask_BT.shape[1]] = batch.mask_BT.cpu()
+    return mask_BT
+
+
+def take_shuffled(items: Sequence[T], start: int, count: int, *seed: object) -> list[T]:
+    """Return `count` items from position `start` of an endless stream: epoch after epoch, each shuffled its own way.
+
+    A function of its arguments alone, so that a run knows its place in the data by its step.
+    """
+    stream: list[T] = []
+    for epoch in range(start // len(items), (start + count - 1) // len(items) + 1):
+        order = list(items)
+        stable_rng("epoch", *seed, epoch).shuffle(order)
+        stream += order
+    return stream[start % len(items) : start % len(items) + count]

@@ -1,0 +1,113 @@
+"""AdamW, its learning rate, and one update from micro-batches."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from adaplan_envs.errors import TrainingError
+from adaplan_training.config import OptimConfig
+from adaplan_training.sequences import Batch
+
+LossOf = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
+"""From a micro-batch to its part of the loss and of the metrics; the parts of a mini-batch add up."""
+
+
+class NonFiniteError(TrainingError):
+    """A loss or gradient is NaN or infinite. The weights are as before.
+
+    Attributes:
+        batches: what it was computed from.
+    """
+
+    def __init__(self, what: str, batches: Sequence[Batch]) -> None:
+        super().__init__(f"{what}; the weights are as they were before this update")
+        self.batches = list(batches)
+
+
+def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
+    """Return the learning rate of `step` (from 0) of `steps`.
+
+    It rises linearly over the share `warmup` of all steps; then it stays, or falls along half a cosine towards 0.
+    """
+    warmup = config.warmup * steps
+    if step < warmup:
+        return config.lr * (step + 1) / (math.ceil(warmup) + 1)
+    if config.schedule == "constant":
+        return config.lr
+    return config.lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1.0, steps - warmup)))
+
+
+class Optimiser:
+    """AdamW with a clipped gradient.
+
+    Args:
+        parameters: what is trained.
+        config: its settings.
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], config: OptimConfig) -> None:
+        self.config = config
+        self.parameters = list(parameters)
+        groups = [
+            {"params": [each for each in self.parameters if each.ndim >= 2], "weight_decay": config.weight_decay},
+            {"params": [each for each in self.parameters if each.ndim < 2], "weight_decay": 0.0},
+        ]
+        self.adamw = torch.optim.AdamW([group for group in groups if group["params"]], lr=config.lr, betas=config.betas)
+
+    def update(self, batches: Sequence[Batch], loss_of: LossOf, lr: float) -> dict[str, float]:
+        """Change the weights once, by the sum of the losses of `batches`.
+
+        Args:
+            batches: a mini-batch, cut to fit memory.
+            loss_of: a batch's part of the loss, and of metrics that add up over batches.
+            lr: learning rate.
+
+        Returns:
+            The sums of loss and metrics, and ``grad_norm`` before clipping.
+
+        Raises:
+            NonFiniteError: loss or gradient is NaN or infinite.
+            TrainingError: out of memory; the message says what needs less.
+        """
+        for group in self.adamw.param_groups:
+            group["lr"] = lr
+        self.adamw.zero_grad(set_to_none=True)
+        totals: Counter[str] = Counter()
+        for batch in batches:
+            try:
+                loss, metrics = loss_of(batch)
+                value = loss.item()
+                if not math.isfinite(value):
+                    raise NonFiniteError(f"the loss is {value}", [batch])
+                loss.backward()  # type: ignore[no-untyped-call]
+            except (torch.OutOfMemoryError, RuntimeError) as error:
+                raise explained(error, batch) from error
+            totals["loss"] += value  # type: ignore[assignment]
+            for name, part in metrics.items():
+                totals[name] += part.item()  # type: ignore[assignment]
+        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip or math.inf).item()
+        if not math.isfinite(norm):
+            raise NonFiniteError(f"the gradient's norm is {norm}", batches)
+        self.adamw.step()
+        self.adamw.zero_grad(set_to_none=True)
+        return {**totals, "grad_norm": norm}
+
+
+def explained(error: Exception, batch: Batch) -> Exception:
+    """Return a lack of memory as an error that says what mends it, any other error as it is."""
+    text = str(error)
+    known = ("can't allocate memory", "not enough memory")  # what the CPU's allocator says, which has no class of error
+    if not isinstance(error, torch.OutOfMemoryError) and not any(phrase in text for phrase in known):
+        return error
+    rows, width = batch.tokens_BT.shape
+    reason = text.partition("\n")[0]
+    return TrainingError(
+        f"out of memory on {rows} sequences of {width} tokens. Lower optim.batch_tokens (one sequence always goes in "
+        "whole), or set model.gradient_checkpointing=true, model.precision=mixed, model.lora_rank=16 or a smaller "
+        f"agent.episode_tokens ({reason})"
+    )
