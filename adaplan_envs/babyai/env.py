@@ -8,6 +8,7 @@ from minigrid.envs.babyai.core.verifier import SeqInstr
 
 from adaplan_envs.babyai.agentgym import AgentGymPlay
 from adaplan_envs.babyai.expert import BabyAIExpert
+from adaplan_envs.babyai.facts import hidden_facts, read_facts
 from adaplan_envs.babyai.levels import SPLITS, build, find, level_ids
 from adaplan_envs.babyai.play import Play
 from adaplan_envs.core import TextEnv
@@ -187,6 +188,15 @@ class BabyAIEnv(TextEnv):
             "facing": list(state.facing) if state.facing else None,
             "moves": int(level.step_count),
         }
+
+    def hidden_facts(self) -> dict[str, Any]:
+        return hidden_facts(self.level)
+
+    def secrets(self) -> list[tuple[str, ...]]:
+        return [(row,) for row in self.hidden_facts()["grid"]]
+
+    def facts(self, observation: str) -> dict[str, Any]:
+        return read_facts(observation)
 
     def _ansi(self) -> str:
         return f"{self._state.level.pprint_grid()}\n{self._state.text()}\nMission: {self.current_task.goal}."

@@ -111,8 +111,9 @@ def _serves(moves: list[int], planned: list[int], poses: list[Pose], exact: bool
     """Return how many planned actions a command's `moves` do, and the plan with them in front; None if they don't help.
 
     They help where they end in one of the plan's `poses`, or bring about its next change of the world or look at
-    something, be it from another side (then a new plan is needed: it is empty). By the reference's rules (`exact`)
-    they must be the next actions of the plan, for a command may run into what is out of sight.
+    something, be it from another side (then a new plan is needed: it is empty), unless it is a drop or a mere toggle,
+    after which the side matters. By the reference's rules (`exact`) they must be the next actions of the plan, for a
+    command may run into what is out of sight.
     """
     if not moves:
         return None
@@ -135,4 +136,6 @@ def _serves(moves: list[int], planned: list[int], poses: list[Pose], exact: bool
         rest = follow(rest, move)
         if not rest:
             return None
-    return until + len(ending), moves + rest if pose == poses[-1] else []
+    if pose == poses[-1]:
+        return until + len(ending), moves + rest
+    return None if ending in ([DROP], [TOGGLE]) else (until + len(ending), [])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from typing import Any, NamedTuple
 
 from adaplan_envs.babyai.levels import DONE, DROP, FORWARD, LEFT, PICKUP, RIGHT, TOGGLE, follow, freeze, thaw
+from adaplan_envs.babyai.routes import Routes
 from adaplan_envs.babyai.view import STEPS, Cell, Sight, describe, door_state, kind, look
 from adaplan_envs.types import ActionStatus, Outcome
 
@@ -19,14 +19,12 @@ PRIMITIVES: dict[str, int] = {
     "toggle": TOGGLE,
     "done": DONE,
 }
+_FORMS = ("go to X N", "pick up X N", "go through DOOR N", "toggle and go through DOOR N")
 _COMMAND = re.compile(
     r"(?P<verb>go to|pick ?up|go through|toggle and go through) (?:(?:the|an?) )?(?:(?:open|closed|locked) )?"
     r"(?:(?P<color>red|green|blue|purple|yellow|grey) )?(?:(?:open|closed|locked) )?"
     r"(?P<type>door|key|ball|box)(?: (?P<number>\d{1,3}))?"
 )
-
-Pose = tuple[int, int, int]
-"""x, y, direction."""
 
 
 class Known(NamedTuple):
@@ -220,7 +218,7 @@ class Play:
             Refused: it can't be done now.
         """
         known = self.known[target]
-        routes = routes or Routes(self)
+        routes = routes or self._routes()
         opens = False
         if "through" in verb:
             if target.type != "door":
@@ -243,9 +241,20 @@ class Play:
             return [*path, PICKUP]
         return [*path, TOGGLE, FORWARD] if opens else path
 
+    def _routes(self, bold: bool = False) -> Routes:
+        """Return the ways over seen cells; a `bold` walker would pass through doors and objects."""
+        cells = self.level.grid.grid
+        if bold:
+            free = [cell is None or cell.type != "wall" for cell in cells]
+        else:
+            free = [cell is None or cell.can_overlap() for cell in cells]
+        walkable = [bool(seen) and able for seen, able in zip(self.seen, free, strict=True)]
+        position = self.level.agent_pos
+        return Routes((int(position[0]), int(position[1]), int(self.level.agent_dir)), walkable, self.level.width)
+
     def _obstacle(self, goal: Known, arrive: bool) -> str:
         """Say what stands in the way to `goal`."""
-        path = Routes(self, bold=True).poses(goal.x, goal.y, arrive)
+        path = self._routes(bold=True).poses(goal.x, goal.y, arrive)
         for x, y, _ in path or ():
             thing = self.level.grid.get(x, y)
             if thing is not None and not thing.can_overlap():
@@ -277,7 +286,7 @@ class Play:
         options = {command: [PRIMITIVES[command]] for command, makes_sense in sensible.items() if makes_sense}
         if self.primitive:
             return options
-        routes = Routes(self)
+        routes = self._routes()
         for thing, known in self.present().items():
             if thing.type == "door":
                 verbs = ["go to", "go through" if thing.is_open else "toggle and go through"]
@@ -305,73 +314,5 @@ class Play:
         return cls(level_id, level, *more)
 
 
-_FORMS = ("go to X N", "pick up X N", "go through DOOR N", "toggle and go through DOOR N")
-
-
 def _distance(cell: Cell) -> int:
     return cell.ahead + abs(cell.right)
-
-
-class Routes:
-    """The shortest ways from the agent's pose, over cells that it has seen, by breadth-first search.
-
-    Args:
-        play: the episode.
-        bold: pass through doors and objects as if they were not there.
-    """
-
-    def __init__(self, play: Play, bold: bool = False) -> None:
-        level = play.level
-        width, cells = level.width, level.grid.grid
-        if bold:
-            free = [
-                bool(seen) and (cell is None or cell.type != "wall")
-                for seen, cell in zip(play.seen, cells, strict=True)
-            ]
-        else:
-            free = [
-                bool(seen) and (cell is None or cell.can_overlap()) for seen, cell in zip(play.seen, cells, strict=True)
-            ]
-        self.start: Pose = (int(level.agent_pos[0]), int(level.agent_pos[1]), int(level.agent_dir))
-        self._parents: dict[Pose, tuple[Pose, int] | None] = {self.start: None}
-        self._facing: dict[tuple[int, int], Pose] = {}
-        self._on: dict[tuple[int, int], Pose] = {}
-        queue = deque([self.start])
-        while queue:
-            pose = queue.popleft()
-            x, y, direction = pose
-            dx, dy = STEPS[direction]
-            ahead = (x + dx, y + dy)
-            self._facing.setdefault(ahead, pose)
-            self._on.setdefault((x, y), pose)
-            after = (*ahead, direction)
-            # The outermost cells are walls, so a step never leaves the grid.
-            if free[ahead[1] * width + ahead[0]] and after not in self._parents:
-                self._parents[after] = (pose, FORWARD)
-                queue.append(after)
-            for move, turned in ((LEFT, (direction - 1) % 4), (RIGHT, (direction + 1) % 4)):
-                after = (x, y, turned)
-                if after not in self._parents:
-                    self._parents[after] = (pose, move)
-                    queue.append(after)
-
-    def to(self, x: int, y: int, arrive: bool) -> list[int] | None:
-        """Return the minigrid actions that end on the cell (`arrive`) or in front of it, or None."""
-        pose = (self._on if arrive else self._facing).get((x, y))
-        if pose is None:
-            return None
-        moves: list[int] = []
-        while (parent := self._parents[pose]) is not None:
-            pose, move = parent
-            moves.append(move)
-        return moves[::-1]
-
-    def poses(self, x: int, y: int, arrive: bool) -> list[Pose] | None:
-        """Return the poses of that way, from the start on."""
-        pose: Pose | None = (self._on if arrive else self._facing).get((x, y))
-        if pose is None:
-            return None
-        way = [pose]
-        while (parent := self._parents[way[-1]]) is not None:
-            way.append(parent[0])
-        return way[::-1]

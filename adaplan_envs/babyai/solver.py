@@ -7,9 +7,7 @@ fetches keys (also out of boxes) and carries off what blocks.
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -23,15 +21,11 @@ from minigrid.envs.babyai.core.verifier import (
     SeqInstr,
 )
 
+from adaplan_envs.babyai.field import Field, Pose, Spot, Stuck
 from adaplan_envs.babyai.levels import DROP, FORWARD, LEFT, MILESTONE, PICKUP, RIGHT, TOGGLE, freeze, thaw
 from adaplan_envs.babyai.view import STEPS
 from adaplan_envs.errors import NoPlanError
 
-Spot = tuple[int, int]
-Pose = tuple[int, int, int]
-
-# What an obstacle adds to the cost of a way, in moves: roughly what it takes to remove it.
-_CLOSED, _LOCKED, _BLOCKED = 1, 40, 8
 _PATIENCE = 3000  # moves; a plan that gets so long goes in circles
 
 
@@ -41,10 +35,6 @@ class _Solved(Exception):
 
 class _PartDone(Exception):
     """The part of the mission that is being worked on is done."""
-
-
-class _Stuck(Exception):
-    """The solver knows no way on."""
 
 
 def solve(level_id: str, level: Any) -> list[int]:
@@ -63,7 +53,7 @@ def solve(level_id: str, level: Any) -> list[int]:
             solver.mission(solver.level.instrs, lambda: False)
         except _Solved:
             plans.append([*solver.moves, MILESTONE])
-        except _Stuck:
+        except Stuck:
             pass
         if not _has_choice(level.instrs):
             break
@@ -78,17 +68,15 @@ def _has_choice(instr: Any) -> bool:
     return isinstance(instr, AndInstr) or _has_choice(instr.instr_a) or _has_choice(instr.instr_b)
 
 
-class _Solver:
+class _Solver(Field):
     """Plays on `level`, a copy, and notes its moves. Parts joined by "and" are done in turn or `backwards`."""
 
     def __init__(self, level: Any, backwards: bool) -> None:
+        super().__init__(level)
         level.max_steps = 10**9
-        self.level, self.backwards = level, backwards
+        self.backwards = backwards
         self.moves: list[int] = []
         self.part_done: Callable[[], bool] = lambda: False
-        self.barred: list[Any] = []
-        """Doors that must not be relied on, because their key is being fetched."""
-        self.may_toggle = self.may_move = True
         self.keep_free: set[Spot] = set()
 
     # -- the mission --------------------------------------------------------------------------------------------
@@ -116,7 +104,7 @@ class _Solver:
                 before = len(self.moves)
                 work(self, instr)
                 if len(self.moves) == before:
-                    raise _Stuck
+                    raise Stuck
         except _PartDone:
             self.barred.clear()
             self.keep_free = set()
@@ -179,17 +167,17 @@ class _Solver:
         """Play a move.
 
         Raises:
-            _Solved, _PartDone, _Stuck: it ended the mission, or the part worked on, or failed it.
+            _Solved, _PartDone, Stuck: it ended the mission, or the part worked on, or failed it.
         """
         _, reward, terminated, _, _ = self.level.step(move)
         self.moves.append(move)
         if terminated:
-            raise _Solved if reward > 0 else _Stuck
+            raise _Solved if reward > 0 else Stuck
         if self.part_done():
             self.moves.append(MILESTONE)
             raise _PartDone
         if len(self.moves) > _PATIENCE:
-            raise _Stuck
+            raise Stuck
 
     def look_away(self) -> None:
         """Do anything: the mission takes note of what there is only after a move."""
@@ -201,7 +189,7 @@ class _Solver:
         while (way := self.route(spots)) is not None:
             if self.follow(way):
                 return
-        raise _Stuck
+        raise Stuck
 
     def follow(self, way: list[Pose]) -> bool:
         """Walk along `way` up to its first obstacle and work on that. Return whether the end was reached."""
@@ -233,7 +221,7 @@ class _Solver:
     def fetch_key(self, door: Any) -> None:
         """Take a key for `door`, out of a box if need be."""
         if door in self.barred:
-            raise _Stuck
+            raise Stuck
         self.barred.append(door)
         keys = [
             thing
@@ -280,144 +268,7 @@ class _Solver:
                 self.follow(way)
                 self.do(DROP)
                 return
-        raise _Stuck
-
-    # -- searching ----------------------------------------------------------------------------------------------
-
-    def route(self, spots: set[Spot]) -> list[Pose] | None:
-        """Return the cheapest way, obstacles weighed, to look at one of `spots` from beside it, or None."""
-        start = self.pose()
-        best: dict[Pose, int] = {start: 0}
-        parents: dict[Pose, Pose] = {}
-        queue = [(0, start)]
-        while queue:
-            cost, pose = heapq.heappop(queue)
-            if cost > best[pose]:
-                continue
-            ahead = self.spot_ahead(pose)
-            if ahead in spots:
-                way = [pose]
-                while way[-1] in parents:
-                    way.append(parents[way[-1]])
-                return way[::-1]
-            x, y, direction = pose
-            after = [(1, (x, y, (direction - 1) % 4)), (1, (x, y, (direction + 1) % 4))]
-            extra = self.price(self.level.grid.get(*ahead))
-            if extra is not None:
-                after.append((1 + extra, (*ahead, direction)))
-            for step, turned in after:
-                if cost + step < best.get(turned, 10**9):
-                    best[turned] = cost + step
-                    parents[turned] = pose
-                    heapq.heappush(queue, (cost + step, turned))
-        return None
-
-    def price(self, thing: Any) -> int | None:
-        """Return what passing `thing` costs besides the step, None where that is impossible."""
-        if thing is None or thing.can_overlap():
-            return 0
-        if thing.type == "door":
-            if thing in self.barred or not self.may_toggle:
-                return None
-            return _CLOSED if not thing.is_locked or self.has_key(thing) else _LOCKED
-        return _BLOCKED if thing.can_pickup() and self.may_move else None
-
-    def stroll(self, accepted: Callable[[Spot], bool]) -> list[Pose] | None:
-        """Return the shortest way, without any obstacle, to look at an empty spot that is `accepted`."""
-        start = self.pose()
-        parents: dict[Pose, Pose | None] = {start: None}
-        queue = deque([start])
-        refused: set[Spot] = set()
-        while queue:
-            pose = queue.popleft()
-            ahead = self.spot_ahead(pose)
-            thing = self.level.grid.get(*ahead)
-            if thing is None and ahead not in refused:
-                if accepted(ahead):
-                    way = [pose]
-                    while (parent := parents[way[-1]]) is not None:
-                        way.append(parent)
-                    return way[::-1]
-                refused.add(ahead)
-            x, y, direction = pose
-            after = [(x, y, (direction - 1) % 4), (x, y, (direction + 1) % 4)]
-            if thing is None or thing.can_overlap():
-                after.append((*ahead, direction))
-            for turned in after:
-                if turned not in parents:
-                    parents[turned] = pose
-                    queue.append(turned)
-        return None
-
-    def harmless(self, spot: Spot) -> bool:
-        """Return whether everything that can be reached or touched now still can when `spot` is taken."""
-        if spot == self.here():
-            return False
-        (free, touched), (free_after, touched_after) = self.reach(None), self.reach(spot)
-        return free_after >= free - 1 and touched_after >= touched
-
-    def reach(self, taken: Spot | None) -> tuple[int, set[Spot]]:
-        """Return how many cells can be reached (through any door) and which objects and doors are next to them."""
-        stack, seen, touched = [self.here()], {self.here()}, set()
-        while stack:
-            x, y = stack.pop()
-            for dx, dy in STEPS:
-                spot = (x + dx, y + dy)
-                if spot in seen or spot == taken:
-                    continue
-                thing = self.level.grid.get(*spot)
-                if thing is not None and thing.type != "wall":
-                    touched.add(spot)
-                if thing is None or thing.type == "door":
-                    seen.add(spot)
-                    stack.append(spot)
-        return len(seen), touched
-
-    # -- looking things up --------------------------------------------------------------------------------------
-
-    def pose(self) -> Pose:
-        return (*self.here(), int(self.level.agent_dir))
-
-    def here(self) -> Spot:
-        return int(self.level.agent_pos[0]), int(self.level.agent_pos[1])
-
-    def ahead(self) -> Spot:
-        return self.spot_ahead(self.pose())
-
-    @staticmethod
-    def spot_ahead(pose: Pose) -> Spot:
-        x, y, direction = pose
-        return x + STEPS[direction][0], y + STEPS[direction][1]
-
-    def spot(self, thing: Any) -> Spot:
-        at = next(at for at, cell in enumerate(self.level.grid.grid) if cell is thing)
-        return at % self.level.width, at // self.level.width
-
-    def on_grid(self, things: Iterable[Any]) -> list[Any]:
-        return [thing for thing in things if any(cell is thing for cell in self.level.grid.grid)]
-
-    def nearest(self, things: Iterable[Any]) -> Any:
-        """Return the one that is cheapest to get to (and unlock); raises _Stuck where there is none."""
-        things = self.on_grid(things)
-        if len(things) == 1:
-            return things[0]
-        at = {self.spot(thing): thing for thing in things}
-        doors_to_unlock = {s for s, thing in at.items() if thing.type == "door" and thing.is_locked}
-        for spots in (set(at) - doors_to_unlock, doors_to_unlock):
-            way = self.route(spots) if spots else None
-            if way is not None:
-                return at[self.spot_ahead(way[-1])]
-        raise _Stuck
-
-    def has_key(self, door: Any) -> bool:
-        hand = self.level.carrying
-        return hand is not None and hand.type == "key" and bool(hand.color == door.color)
-
-    def needs_hands(self, thing: Any) -> bool:
-        """Return whether getting past `thing` takes hands that are free now."""
-        if thing is None or thing.can_overlap():
-            return False
-        return thing.type != "door" or (thing.is_locked and not self.has_key(thing))
+        raise Stuck
 
 
 _WORK: tuple[tuple[type, Callable[[_Solver, Any], None]], ...] = (
