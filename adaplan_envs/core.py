@@ -55,7 +55,9 @@ class TextEnv(gymnasium.Env[str, str]):
     extra_info: ClassVar[tuple[str, ...]] = ()
     """Keys that `_extra_info` adds to ``info``."""
     blocking: ClassVar[bool] = False
-    """Whether `step` waits for something outside this process (a model, a server): a runner then calls it in a thread."""
+    """Whether `step` waits for something else (a model, a server): a runner then calls it in a thread."""
+    backend: str = "real"
+    """Who plays the environment: ``real`` for its own simulator, else ``simulated:`` and the name of a model."""
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}
 
     def __init__(
@@ -82,10 +84,12 @@ class TextEnv(gymnasium.Env[str, str]):
         self._state: Any = None
         """Everything that changes during an episode, picklable: what `snapshot` copies."""
         self._seed = 0
+        self._chance = random.Random()
         self._steps = 0
         self._done = True
         self._observation = ""
         self._info: dict[str, Any] = {}
+        self._episode_info: dict[str, Any] = {}
 
     # -- what a subclass writes ---------------------------------------------------------------------------------
 
@@ -118,6 +122,27 @@ class TextEnv(gymnasium.Env[str, str]):
 
     def _extra_info(self) -> dict[str, Any]:
         """Return the values of `extra_info`."""
+        return {}
+
+    def hidden_facts(self) -> dict[str, Any]:
+        """Return what a simulator of the running episode must know beyond rules, goal and first observation.
+
+        JSON types only. See `adaplan_envs.simulated`.
+        """
+        return {}
+
+    def secrets(self) -> list[tuple[str, ...]]:
+        """Return what no observation may give away: words that must not stand together in one sentence of it.
+
+        It is no secret any more once the player has named the last of the words, or has been told them.
+        """
+        return []
+
+    def facts(self, observation: str) -> dict[str, Any]:
+        """Return what `observation` states, in JSON types: equal for two observations that say the same in other words.
+
+        What it does not mention is left out. Used to compare a simulated environment with the real one.
+        """
         return {}
 
     def _ansi(self) -> str:
@@ -190,6 +215,8 @@ class TextEnv(gymnasium.Env[str, str]):
             UnknownNameError: no such task, split or option.
         """
         super().reset(seed=seed)
+        if seed is not None:
+            self._chance = stable_rng("reset", seed)
         options = options or {}
         for key in options:
             check_name("reset option", key, ("task_id", "split"))
@@ -197,12 +224,13 @@ class TextEnv(gymnasium.Env[str, str]):
             task = self.task(options["task_id"])
         else:
             split = check_name("split", options.get("split") or self.split, self.splits)
-            task = self.make_task(split, int(self.np_random.integers(self.splits[split])))
+            task = self.make_task(split, self._chance.randrange(self.splits[split]))
         self._current = task
-        self._seed = seed if seed is not None else int(self.np_random.integers(2**31))
+        self._seed = seed if seed is not None else self._chance.getrandbits(31)
         self._steps = 0
         self._done = False
         self._observation = self._begin(task, self._seed)
+        self._begin_info(task)
         self._info = self._make_info(Outcome("", ActionStatus.OK, ""), None)
         return self._observation, self._info
 
@@ -240,23 +268,38 @@ class TextEnv(gymnasium.Env[str, str]):
         return outcome.observation, float(outcome.success), terminated, self._done and not terminated, info
 
     def _make_info(self, outcome: Outcome, stop: StopReason | None) -> dict[str, Any]:
-        task = self.current_task
-        info = {
-            "task_id": task.id,
-            "split": task.split,
-            "goal": task.goal,
-            "success": outcome.success,
-            "score": 1.0 if outcome.success else self._score(),
-            "admissible_actions": self.admissible_actions() if self._list_admissible else None,
-            "action_status": outcome.status,
-            "action": outcome.action,
-            "steps": self._steps,
-            "max_steps": self.max_steps,
-            "stop_reason": stop,
-        }
+        # A copy and a few items: built anew, the dictionary would be a quarter of a light environment's step.
+        info = self._episode_info.copy()
+        if outcome.success:
+            info["success"], info["score"] = True, 1.0
+        else:
+            info["score"] = self._score()
+        if self._list_admissible:
+            info["admissible_actions"] = self.admissible_actions()
+        info["action_status"] = outcome.status
+        info["action"] = outcome.action
+        info["steps"] = self._steps
+        info["stop_reason"] = stop
         if self.extra_info:
             info.update(self._extra_info())
         return info
+
+    def _begin_info(self, task: Task) -> None:
+        """Note what stays the same in every info of an episode."""
+        self._episode_info = {
+            "task_id": task.id,
+            "split": task.split,
+            "goal": task.goal,
+            "success": False,
+            "score": 0.0,
+            "admissible_actions": None,
+            "action_status": ActionStatus.OK,
+            "action": "",
+            "steps": 0,
+            "max_steps": self.max_steps,
+            "stop_reason": None,
+            "backend": self.backend,
+        }
 
     def snapshot(self) -> Snapshot:
         """Return a picklable copy of the episode; `restore` goes back to it, here or in another process.
@@ -290,6 +333,7 @@ class TextEnv(gymnasium.Env[str, str]):
         self._current = snapshot.task
         self._seed = snapshot.seed
         self._set_state(snapshot.state)
+        self._begin_info(snapshot.task)
         self._observation = snapshot.observation
         self._info = dict(snapshot.info)
         self._steps = self._info["steps"]

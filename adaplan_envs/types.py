@@ -102,6 +102,8 @@ class StepInfo(TypedDict):
     max_steps: int
     stop_reason: StopReason | None
     """None until the last step."""
+    backend: str
+    """``real``, or who simulates the environment; see `TextEnv.backend`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,24 +7,36 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import sys
 from typing import Any
 
 import gymnasium
 
 from adaplan_envs.core import stable_rng
+from adaplan_envs.errors import NoPlanError
+
+
+def choose(env: Any, rng: random.Random) -> str:
+    """Return an admissible action at random or, half of the time and where none is listed, the expert's."""
+    listed = env.unwrapped.admissible_actions()
+    if listed and rng.random() < 0.5:
+        return rng.choice(listed)
+    try:
+        return str(env.unwrapped.expert.action())
+    except NoPlanError:  # what was played before has made the goal impossible
+        return rng.choice(listed or ["look"])
 
 
 def play(env: Any, seed: int, steps: int = 12) -> list[Any]:
-    """Return everything that an episode shows: half of it the expert's, half admissible actions at random."""
+    """Return everything that an episode shows, played by `choose`."""
     rng = stable_rng("play", seed)
     observation, info = env.reset(seed=seed)
     shown: list[Any] = [observation, info]
     for _ in range(steps):
         if info["stop_reason"] is not None:
             break
-        listed = env.unwrapped.admissible_actions()
-        action = rng.choice(listed) if listed and rng.random() < 0.5 else env.unwrapped.expert.action()
+        action = choose(env, rng)
         observation, reward, terminated, truncated, info = env.step(action)
         shown += [action, observation, reward, terminated, truncated, info]
     return shown

@@ -21,7 +21,7 @@ from gymnasium.vector import VectorEnv
 from adaplan_envs import SUITE, ActionStatus, StepInfo, StopReason, TextEnv
 from adaplan_envs.core import stable_rng
 from adaplan_envs.errors import NoPlanError, UnknownNameError
-from tests.envs.episodes import digest, digests, play
+from tests.envs.episodes import choose, digest, digests, play
 
 IDS = [
     pytest.param(entry.id, marks=() if entry.installed else pytest.mark.skip(f"pip install adaplan[{entry.extra}]"))
@@ -177,9 +177,7 @@ def test_two_interleaved_environments_do_not_disturb_each_other(env_id: str) -> 
             for environment, seed in ((first, 11), (second, 12)):
                 if environment._done:
                     continue
-                listed = environment.admissible_actions()
-                rng = rngs[seed]
-                action = rng.choice(listed) if listed and rng.random() < 0.5 else environment.expert.action()
+                action = choose(environment, rngs[seed])
                 shown[seed] += [action, *environment.step(action)]
         assert [digest(shown[11]), digest(shown[12])] == alone
         first.close()
@@ -245,16 +243,16 @@ def test_the_expert_plans_from_wherever_others_left_the_episode(env: TextEnv) ->
             listed = env.admissible_actions()
             if info["stop_reason"] is None and listed:
                 info = env.step(rng.choice(listed))[-1]
+        if info["stop_reason"] is not None:
+            continue  # the wandering itself ended it
         try:
             for _ in range(200):
                 if info["stop_reason"] is None:
                     info = env.step(env.expert.action())[-1]
         except NoPlanError:
             continue  # the wandering made it impossible, and the expert says so
-        assert info["stop_reason"] in (StopReason.SUCCESS, StopReason.FAILURE)
-        assert info["success"] or env.name in ("wordle", "iqa"), (
-            seed
-        )  # a wandering answer may be wrong or spend the tries
+        # Wordle's word may be out of reach with the tries that the wandering has left.
+        assert info["success"] or (env.name, info["stop_reason"]) == ("wordle", StopReason.FAILURE), seed
 
 
 def test_any_string_is_an_action(env: TextEnv) -> None:
@@ -363,7 +361,7 @@ def test_no_task_is_in_both_splits(env: TextEnv) -> None:
     shown = {}
     for split in ("train", "test"):
         shown[split] = set()
-        for index in rng.sample(range(env.splits[split]), 40):
+        for index in rng.sample(range(env.splits[split]), 12):
             observation, _ = env.reset(options={"task_id": env.task_id(split, index)})
             task = env.current_task
             shown[split].add(pickle.dumps((observation, task.goal, task.data, env._get_state())))
