@@ -96,7 +96,8 @@ def _run_eval(args: argparse.Namespace) -> int:
             on_episode=on_episode,
         )
     _print_summary(run)
-    return 0
+    overall = run.results["summary"]["overall"]
+    return int(overall["errors"] == overall["episodes"])  # nothing was measured
 
 
 def _print_summary(run: Run) -> None:

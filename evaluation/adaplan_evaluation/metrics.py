@@ -30,6 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 DRAWS = 5_000
 _CHUNK = 250
+_CAUSES = 5
 
 RATIOS: dict[str, tuple[str, str]] = {
     "success_rate": ("successes", "episodes"),
@@ -131,6 +132,8 @@ class _Env:
         found["cost"] = sum(episode.usage.cost for episode in episodes)
         reasons = Counter(str(episode.stop_reason) for episode in episodes)
         found["stop_reasons"] = {name: reasons[name] for name in sorted(reasons)}
+        causes = Counter(str(episode.error) for episode in episodes if episode.error is not None)
+        found["error_causes"] = dict(sorted(causes.items(), key=lambda cause: (-cause[1], cause[0]))[:_CAUSES])
         return found
 
 

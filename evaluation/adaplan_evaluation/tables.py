@@ -41,7 +41,9 @@ def results_table(results: Mapping[str, Any]) -> RenderableType:
         notes.append(f"Cost: ${cost:.4f}.")
     if not results["complete"]:
         notes.append("The run is not complete.")
-    return Group(table, Text(" ".join(notes), style="dim"))
+    causes = summary.get("overall", {}).get("error_causes", {})
+    errors = "".join(f"\n{number} x {cause}" for cause, number in causes.items())
+    return Group(table, Text(" ".join(notes), style="dim") + Text(errors, style="red"))
 
 
 def _table(title: str) -> Table:
@@ -128,15 +130,15 @@ def transcript(episode: Episode) -> RenderableType:
             plan = turn.plan
         if turn.plan_step is not None:
             parts.append(_labelled("plan step", str(turn.plan_step)))
-        if turn.thought:
-            parts.append(_labelled("thinks", turn.thought))
-        if not turn.action and turn.raw:
+        if not turn.action and turn.raw:  # what could not be read is shown as it came
             parts.append(_labelled("answers", turn.raw))
+        elif turn.thought:
+            parts.append(_labelled("thinks", turn.thought))
         status = str(turn.action_status)
         parts.append(_labelled("does", turn.action or "(no action found)", status, _STATUS_STYLES.get(status, "")))
     parts += [Text(), _labelled("ends with", episode.observation)]
     if episode.error is not None:
-        parts.append(_labelled("error", episode.error.traceback or f"{episode.error.type}: {episode.error.message}"))
+        parts.append(_labelled("error", episode.error.traceback or str(episode.error)))
     return Group(*parts)
 
 

@@ -66,6 +66,10 @@ class Failure:
     message: str
     traceback: str = ""
 
+    def __str__(self) -> str:
+        lines = self.message.splitlines()
+        return f"{self.type}: {lines[0]}" if lines else self.type
+
 
 @dataclass(frozen=True, slots=True)
 class Episode:

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adaplan_envs.cli import Command
-from adaplan_envs.errors import ConfigError, UnknownNameError
+from adaplan_envs.errors import ConfigError, ModelAccessError, UnknownNameError
 from adaplan_envs.types import Task
 from adaplan_evaluation import evaluate, load_run
 from adaplan_evaluation.commands import COMPARE, EVAL, SHOW, settings
@@ -110,6 +111,50 @@ def test_show_prints_an_error_with_its_traceback(tmp_path: Path, capsys: pytest.
     shown = capsys.readouterr().out
     assert "not solved (error)" in shown
     assert "the simulator broke" in shown
+
+
+def test_a_run_of_errors_alone_says_why_and_is_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing_agent.py").write_text("def act(seen):\n    raise RuntimeError('no luck\\ntoday')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    argv = ["--agent", "failing_agent:act", "--envs", "maze", "--episodes", "3", "--out", str(tmp_path / "x")]
+    assert command(EVAL, *argv) == 1
+    shown = capsys.readouterr().out
+    assert "3 x RuntimeError: no luck\n" in shown
+
+
+def test_a_server_that_refuses_the_key_stops_the_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai")
+    requests: list[str] = []
+
+    class Refuse(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            requests.append(self.path)
+            problem = {"message": "Incorrect API key provided: sk-secret", "code": "invalid_api_key"}
+            body = json.dumps({"error": problem})
+            self.send_response(401)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refuse) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+        argv = ["--agent", "react", "--model", "openai:any", "--envs", "maze", "--episodes", "20", "--concurrency", "4"]
+        with pytest.raises(ModelAccessError) as caught:
+            command(EVAL, *argv, "--out", str(tmp_path / "x"))
+        server.shutdown()
+    assert "API key" in str(caught.value)
+    assert len(requests) <= 4
+    for path in (tmp_path / "x").iterdir():
+        assert "sk-secret" not in path.read_text()
+    assert not load_run(tmp_path / "x").results["complete"]
 
 
 def test_compare_prints_pairs_and_what_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,6 +59,7 @@ def test_rates_are_means_over_the_episodes_that_ended_without_error() -> None:
     assert found["score"]["value"] == pytest.approx(1 / 3)
     assert found["stop_reasons"] == {"error": 1, "max_steps": 2, "success": 1}
     assert found["cost"] == 2.0  # the error was paid, too
+    assert found["error_causes"] == {"ModelError: down": 1}
 
 
 @pytest.mark.parametrize("stop", [StopReason.DEADLINE, StopReason.BUDGET, StopReason.CONTEXT, StopReason.FAILURE])
