@@ -27,6 +27,8 @@ from adaplan_envs.errors import ConfigError, ContextOverflowError, ModelAccessEr
 
 _log = logging.getLogger(__name__)
 
+NO_KEY = "none"
+"""Sent where a server of the user's needs no key: the client insists on one."""
 MAX_WAIT = 60.0
 """Seconds; a server that asks for a longer pause is given up."""
 
@@ -168,7 +170,7 @@ class ChatClient:
         self.failures: Counter[str] = Counter()
         """How often which kind of failure happened, those included that a later attempt made good."""
         self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        self._key = api_key or os.environ.get("OPENAI_API_KEY") or ("none" if self._base_url else "")
+        self._key = api_key or os.environ.get("OPENAI_API_KEY") or (NO_KEY if self._base_url else "")
         if not self._key:
             raise ModelAccessError("no key for the API: set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of yours")
         self._timeout, self._retries, self._concurrency = timeout, retries, concurrency
@@ -243,7 +245,8 @@ class ChatClient:
                 return self._reply(await self._post(client, request))
             except _Failure as failure:
                 self.failures[failure.kind] += 1
-                message = f"{self.model} at {self._server()}: {failure.text}".replace(self._key, "***")
+                message = f"{self.model} at {self._server()}: {failure.text}"
+                message = message.replace(self._key, "***") if self._key != NO_KEY else message
                 wait = max(min(0.5 * 2**attempt, 30.0) * self._jitter.uniform(0.5, 1.0), failure.wait)
                 if failure.fatal is not None:
                     raise failure.fatal(message) from None

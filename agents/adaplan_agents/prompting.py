@@ -1,4 +1,4 @@
-"""Prompts are files, ``prompts/AGENT/NAME.md``, with ``{{name}}`` where a value goes. A user's folder replaces them."""
+"""Prompts are files, ``prompts/KIND/NAME.md``, with ``{{name}}`` where a value goes. A user's folder replaces them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 class Prompts:
-    """The prompts of one kind of agent.
+    """The prompts of one kind of agent, or of a judge.
 
     Args:
         kind: folder of the built-in ones, such as ``react``.
         folder: a user's own files; each replaces the built-in one of the same name, the others stay.
+        package: which holds the built-in ones, in ``prompts/``.
 
     Raises:
         ConfigError: no such folder, or a file there has a placeholder that the built-in one lacks.
         UnknownNameError: a file there has a name that no built-in one has.
     """
 
-    def __init__(self, kind: str, folder: str | Path | None = None) -> None:
-        self.texts = dict(_built_in(kind))
+    def __init__(self, kind: str, folder: str | Path | None = None, package: str = "adaplan_agents") -> None:
+        self.texts = dict(_built_in(kind, package))
         self.replaced: tuple[str, ...] = ()
         if folder is None:
             return
@@ -34,7 +35,7 @@ class Prompts:
             raise ConfigError(f"prompts: {str(folder)!r} is no folder")
         own = {path.stem: path for path in sorted(Path(folder).glob("*.md"))}
         for name, path in own.items():
-            check_name(f"prompt of agent {kind}", name, self.texts)
+            check_name(f"prompt of {kind}", name, self.texts)
             text = path.read_text(encoding="utf-8").rstrip("\n")
             valid = set(_PLACE.findall(self.texts[name]))
             for place in _PLACE.findall(text):
@@ -58,7 +59,7 @@ def _fill(text: str, values: Mapping[str, object]) -> str:
 
 
 @lru_cache
-def _built_in(kind: str) -> Mapping[str, str]:
-    folder = files("adaplan_agents") / "prompts" / kind
+def _built_in(kind: str, package: str) -> Mapping[str, str]:
+    folder = files(package) / "prompts" / kind
     found = sorted((item for item in folder.iterdir() if item.name.endswith(".md")), key=lambda item: item.name)
     return {item.name.removesuffix(".md"): item.read_text(encoding="utf-8").rstrip("\n") for item in found}

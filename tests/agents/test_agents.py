@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adaplan_agents import Agent, Briefing, ScriptedModel, agent_names, make_agent
+from adaplan_agents import Agent, Briefing, ScriptedModel, agent_names, load_model, make_agent
 from adaplan_envs.errors import ConfigError, ModelError, UnknownNameError
 
 RIGHT = ScriptedModel(lambda messages: "Thought: it is to the right\nAction: right")
@@ -103,3 +103,20 @@ def test_sampling_fields_can_be_given_as_settings():
 def test_a_script_that_is_too_short_is_a_model_error(play):
     with pytest.raises(ModelError, match="has 1 replies"):
         play(make_agent("react", ScriptedModel(["Action: left"])))
+
+
+def _answer(messages):
+    return "Action: right"
+
+
+def test_a_scripted_model_can_be_named_on_the_command_line(play, tmp_path: Path, monkeypatch):
+    (tmp_path / "my_script.py").write_text("REPLIES = ['Action: right'] * 3\n")
+    monkeypatch.chdir(tmp_path)
+    assert play(make_agent("react", "scripted:my_script:REPLIES"))[1]["success"]
+    assert load_model("scripted", replies=_answer).describe() == {"name": "scripted"}
+    with pytest.raises(ConfigError, match="needs replies"):
+        load_model("scripted")
+    with pytest.raises(ConfigError, match="needs a list of replies"):
+        load_model("scripted", replies="Action: right")
+    with pytest.raises(ConfigError, match="loaded already"):
+        load_model(RIGHT, temperature=1)

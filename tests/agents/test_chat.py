@@ -265,6 +265,14 @@ def test_a_client_works_in_one_event_loop_after_another():
     assert [asyncio.run(once()) for _ in range(2)] == ["hi", "hi"]
 
 
+async def test_without_a_key_nothing_is_struck_from_a_message():
+    async with Server((404, fault("nonesuch"))) as server:
+        client = ChatClient("m", base_url=server.url)
+        with pytest.raises(ModelAccessError, match="nonesuch"):
+            await client.chat(HELLO)
+        await client.aclose()
+
+
 def test_a_key_is_needed_for_openai_itself_but_not_for_a_server_of_ones_own():
     with pytest.raises(ModelAccessError, match="OPENAI_API_KEY"):
         ChatClient("m")

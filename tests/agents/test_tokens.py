@@ -411,3 +411,28 @@ async def test_smollm2_answers_and_plays(play_async):
     assert sum(d.usage.completion_tokens for d in decisions) == sum(
         context.mask(Provenance.PLANNER, Provenance.EXECUTOR)
     )
+
+
+def test_a_conversion_appears_whole_or_not_at_all(monkeypatch, tmp_path: Path):
+    from adaplan_agents.models import smollm2
+
+    target = tmp_path / "cache" / "smollm2-1"
+
+    def full_disk(source, folder):
+        (folder / "half").write_text("x")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(smollm2, "_write", full_disk)
+    with pytest.raises(ModelAccessError, match="No space left"):
+        smollm2._convert(tmp_path / "x.gguf", target)
+    assert list(target.parent.iterdir()) == []
+
+    def overtaken(source, folder):  # another process is done first
+        for place in (folder, target):
+            place.mkdir(exist_ok=True)
+            (place / "config.json").write_text(place.name)
+
+    monkeypatch.setattr(smollm2, "_write", overtaken)
+    smollm2._convert(tmp_path / "x.gguf", target)
+    assert [path.name for path in target.parent.iterdir()] == ["smollm2-1"]
+    assert (target / "config.json").read_text() == "smollm2-1"
