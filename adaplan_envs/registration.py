@@ -56,7 +56,7 @@ def register() -> None:
             name = entry.id.partition("/")[2].replace("-", "_")
             gymnasium.register(
                 id=entry.id,
-                entry_point=entry.entry_point,
+                entry_point=f"adaplan_envs.backends:{name}",
                 vector_entry_point=f"adaplan_envs.vector:{name}",
                 # TextEnv checks order and types itself, at a hundredth of the wrappers' cost.
                 disable_env_checker=True,

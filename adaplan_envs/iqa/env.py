@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from adaplan_envs.core import TextEnv
 from adaplan_envs.errors import ConfigError
 from adaplan_envs.iqa.expert import IQAExpert
+from adaplan_envs.iqa.facts import hidden_facts, read_facts
 from adaplan_envs.iqa.look import WALL, House
 from adaplan_envs.iqa.memory import SeenItem, SeenPlace, State
 from adaplan_envs.iqa.scene import FURNITURE, OBJECTS, Problem, make_problem
@@ -106,6 +107,7 @@ class IQAEnv(TextEnv):
             raise ConfigError(f"view_range is {view_range}; it must be 1 to 4 metres (default 2.0)")
         if not 60 <= view_angle <= 180:
             raise ConfigError(f"view_angle is {view_angle}; it must be 60 to 180 degrees (default 120.0)")
+        self._view = view_range, view_angle
         self._sight = sight(view_range, view_angle)
         self._house: House | None = None
 
@@ -274,6 +276,17 @@ class IQAEnv(TextEnv):
 
     def _make_expert(self) -> IQAExpert:
         return IQAExpert(lambda: (self._state, self.problem.question), self._sight, REACH)
+
+    def hidden_facts(self) -> dict[str, Any]:
+        return hidden_facts(self.problem, *self._view)
+
+    def secrets(self) -> list[tuple[str, ...]]:
+        answer = self.problem.answer
+        rows = [(row,) for row in self.hidden_facts()["map"]]
+        return [(f"answer is {answer}",), (f"answer: {answer}",), ("right_answer",), *rows]
+
+    def facts(self, observation: str) -> dict[str, Any]:
+        return read_facts(observation)
 
     def _rgb_array(self) -> Any:
         from adaplan_envs.iqa.render import draw

@@ -8,6 +8,7 @@ from adaplan_envs.core import TextEnv
 from adaplan_envs.errors import check_name
 from adaplan_envs.maze.draw import as_picture, as_text
 from adaplan_envs.maze.expert import MazeExpert
+from adaplan_envs.maze.facts import read_facts
 from adaplan_envs.maze.generate import generate
 from adaplan_envs.maze.grid import DIRECTIONS, DOUBLE_T_STARTS, Cell, Direction, Maze, double_t
 from adaplan_envs.types import ActionStatus, Outcome, Task
@@ -176,6 +177,18 @@ class MazeEnv(TextEnv):
     def _extra_info(self) -> dict[str, Any]:
         position = self._state.position
         return {"position": position, "walls": self.maze.walls[position]}
+
+    def hidden_facts(self) -> dict[str, Any]:
+        maze = self.maze
+        legend = "# wall, . open; positions are row, column from the top left"
+        return {"maze": list(maze.rows), "legend": legend, "player": list(self.position), "goal": list(maze.goal)}
+
+    def secrets(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [(row,) for row in self.maze.rows]
+        return rows if self.observe == "full" else [*rows, (f"{self.maze.goal[0]}, {self.maze.goal[1]}",)]
+
+    def facts(self, observation: str) -> dict[str, Any]:
+        return read_facts(observation)
 
     def _visited(self) -> list[Cell]:
         path = [self.maze.start]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from adaplan_envs.core import TextEnv, stable_rng
 from adaplan_envs.errors import UnknownNameError
 from adaplan_envs.textcraft.expert import TextCraftExpert, load_planner
+from adaplan_envs.textcraft.facts import read_facts
 from adaplan_envs.textcraft.names import load_names
 from adaplan_envs.textcraft.recipes import Recipe, amounts, load_book, words
 from adaplan_envs.textcraft.tasks import SIZES, agentgym_indices, goals
@@ -291,6 +292,19 @@ class TextCraftEnv(TextEnv):
 
     def _extra_info(self) -> dict[str, Any]:
         return {"inventory": dict(self._state.stock)}
+
+    def hidden_facts(self) -> dict[str, Any]:
+        recipes = self._book.shown(self.current_task.data)
+        used = sorted({name for recipe in recipes for name, _ in recipe.ingredients})
+        return {
+            "recipes": [recipe.command for recipe in recipes],
+            "can_be_got": [name for name in used if name not in self._book.makers and name in self._book.items],
+            "stand_for": {name: list(self._kinds[name]) for name in used if name in self._kinds},
+            "inventory": dict(self._state.stock),
+        }
+
+    def facts(self, observation: str) -> dict[str, Any]:
+        return read_facts(observation)
 
     def _get_state(self) -> _State:
         return _State(dict(self._state.stock), self._state.left)

@@ -14,6 +14,7 @@ from adaplan_envs.types import ActionStatus, Outcome, Task
 from adaplan_envs.wordle import words
 from adaplan_envs.wordle.board import draw
 from adaplan_envs.wordle.expert import WordleExpert
+from adaplan_envs.wordle.facts import read_facts
 from adaplan_envs.wordle.marking import SOLVED, mark, mark_naive
 
 TRIES = 6
@@ -248,6 +249,19 @@ class WordleEnv(TextEnv):
 
     def _extra_info(self) -> dict[str, Any]:
         return {"feedback": self._state.feedback, "tries_left": self._state.tries_left}
+
+    def hidden_facts(self) -> dict[str, Any]:
+        game = self._state
+        if game.hidden is not None:
+            return {"hidden_word": game.hidden}
+        # The lmrl rules hide no word: a simulator has to pick one.
+        return {"hidden_word": game.remaining[self._seed % len(game.remaining)]}
+
+    def secrets(self) -> list[tuple[str, ...]]:
+        return [(self.hidden_facts()["hidden_word"],)]
+
+    def facts(self, observation: str) -> dict[str, Any]:
+        return read_facts(observation)
 
     def _ansi(self) -> str:
         rows = [" ".join(guess.upper()) + "\n" + " ".join(marks) for guess, marks in self.history]
