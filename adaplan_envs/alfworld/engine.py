@@ -13,7 +13,8 @@ import sys
 import threading
 import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -29,7 +30,7 @@ REMEMBERED = 16
 """Translated games kept in memory, at 0.2 to 2 MB each."""
 
 _translating = threading.Lock()
-"""The planner's translator keeps global state: one thread at a time. Nothing else is shared between engines."""
+"""The planner's translator keeps global state: one thread at a time. Of the rest, engines share only what is read."""
 _translated: OrderedDict[str, Problem] = OrderedDict()
 _idle_libraries: list[Any] = []
 
@@ -186,7 +187,8 @@ def _translate(problem: str) -> Problem:
 class Engine:
     """Plays one game at a time, for one thread at a time.
 
-    Each has a copy of the planner's library, which is handed on at `close`.
+    Each has a copy of the planner's library, which is handed on at `close`. All methods raise `SimulatorError` when a
+    second thread enters while one is inside.
     """
 
     def __init__(self) -> None:
@@ -201,19 +203,35 @@ class Engine:
         self._operators: Any = None
         self._commands: dict[str, tuple[str, int, int]] | None = None
         self._release: Any = None
+        self._busy = threading.Lock()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._busy.acquire(blocking=False):
+            raise SimulatorError(
+                f"thread {threading.current_thread().name!r} entered an ALFWorld engine while another was using it: "
+                "make an environment for each thread, or use processes (gymnasium.make_vec(..., mode='async'))"
+            )
+        try:
+            yield
+        finally:
+            self._busy.release()
 
     def load(self, problem: Problem) -> None:
         """Go to the start of `problem`."""
-        if self._library is None:
-            fast_downward = require("fast_downward", "alfworld")
-            self._library = _idle_libraries.pop() if _idle_libraries else fast_downward.load_lib()
-            self._release = weakref.finalize(self, _idle_libraries.append, self._library)
-            self._release.atexit = False
-        self._library.load_sas(problem.sas)
-        self.problem = problem
-        self.facts = {predicate: set(facts) for predicate, facts in problem.start.items()}
-        self.played = []
-        self._commands = None
+        with self._alone():
+            if self._library is None:
+                try:
+                    self._library = _idle_libraries.pop()
+                except IndexError:
+                    self._library = require("fast_downward", "alfworld").load_lib()
+                self._release = weakref.finalize(self, _idle_libraries.append, self._library)
+                self._release.atexit = False
+            self._library.load_sas(problem.sas)
+            self.problem = problem
+            self.facts = {predicate: set(facts) for predicate, facts in problem.start.items()}
+            self.played = []
+            self._commands = None
 
     def text(self, start: str, binding: dict[tuple[str, str], str] | None = None) -> str:
         """Return what the grammar says for `start`, such as ``#intro#``."""
@@ -223,30 +241,34 @@ class Engine:
     @property
     def won(self) -> bool:
         """Whether the goal holds."""
-        return bool(self._library.check_goal())
+        with self._alone():
+            return bool(self._library.check_goal())
 
     @property
     def commands(self) -> list[str]:
         """The commands that are possible now, sorted."""
-        return sorted(self._possible())
+        with self._alone():
+            return sorted(self._possible())
 
     def step(self, command: str) -> str | None:
         """Play `command` and return what the engine says, or None (and nothing happens) if it is not possible now."""
         assert self.problem is not None
-        found = self._possible().get(command)
-        if found is None:
-            return None
-        name, number, effects = found
-        self._apply(name, number, effects)
-        operation = self.problem.operation(name)
-        return self.text(_grammar().templates[operation.action].feedback, operation.binding)
+        with self._alone():
+            found = self._possible().get(command)
+            if found is None:
+                return None
+            name, number, effects = found
+            self._apply(name, number, effects)
+            operation = self.problem.operation(name)
+            return self.text(_grammar().templates[operation.action].feedback, operation.binding)
 
     def replay(self, played: Iterable[str]) -> None:
         """Play recorded operations from the start of the loaded problem."""
         assert self.problem is not None
-        for name in played:
-            # Their number of effects is not asked for: an action of this domain has fewer than 16.
-            self._apply(name, self.problem.ids[name], 16)
+        with self._alone():
+            for name in played:
+                # Their number of effects is not asked for: an action of this domain has fewer than 16.
+                self._apply(name, self.problem.ids[name], 16)
 
     def close(self) -> None:
         """Hand the library on to the next engine."""

@@ -7,6 +7,7 @@ the same to the letter (tests/envs/test_alfworld_engine.py plays both side by si
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,9 @@ from types import CodeType
 from typing import Any
 
 from adaplan_envs.errors import SimulatorError, require
+
+_parsing = threading.Lock()
+"""TextWorld's parsers are module-level objects with state: one thread at a time."""
 
 Args = tuple[str, ...]
 Facts = Mapping[str, set[Args]]
@@ -59,7 +63,8 @@ class TextGrammar:
 
     def __init__(self, source: str) -> None:
         require("fast_downward", "alfworld")
-        logic = require("textworld.envs.pddl.logic", "alfworld").GameLogic(domain="", grammar=source)
+        with _parsing:
+            logic = require("textworld.envs.pddl.logic", "alfworld").GameLogic(domain="", grammar=source)
         self.templates = {
             name: Template(action.template, action.feedback_rule) for name, action in logic.actions.items()
         }
@@ -120,12 +125,14 @@ Query = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
 @lru_cache(maxsize=1024)
 def _symbols(text: str) -> tuple[Any, ...]:
-    return tuple(require("textworld.envs.pddl.textgen", "alfworld")._parse_and_convert(text, rule_name="symbols"))
+    with _parsing:
+        return tuple(require("textworld.envs.pddl.textgen", "alfworld")._parse_and_convert(text, rule_name="symbols"))
 
 
 @lru_cache(maxsize=1024)
 def _query(text: str) -> Query:
-    rule = require("textworld.logic", "alfworld").Rule.parse_conjunctive_query(text)
+    with _parsing:
+        rule = require("textworld.logic", "alfworld").Rule.parse_conjunctive_query(text)
     return tuple((pred.name, tuple((ph.name, ph.type) for ph in pred.parameters)) for pred in rule.preconditions)
 
 

@@ -107,37 +107,50 @@ def test_a_malformed_problem_is_a_simulator_error(problem: str) -> None:
         translate(problem)
 
 
-def test_a_second_thread_is_told_to_use_processes(engine: Engine) -> None:
-    problem = translate(make_game("test", 0)[0].problem)
-    engine.load(problem)
-    errors: list[BaseException] = []
+def test_a_second_thread_in_the_same_engine_is_told_what_to_do(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.load(translate(make_game("test", 0)[0].problem))
+    inside, leave = threading.Event(), threading.Event()
+    possible = engine._possible
 
-    def intrude() -> None:
-        try:
-            engine.step("look")
-        except SimulatorError as error:
-            errors.append(error)
+    def slow() -> Any:
+        inside.set()
+        leave.wait(30)
+        return possible()
 
-    thread = threading.Thread(target=intrude)
+    monkeypatch.setattr(engine, "_possible", slow)
+    said: list[str | None] = []
+    thread = threading.Thread(target=lambda: said.append(engine.step("look")))
     thread.start()
+    assert inside.wait(30)
+    for enter in (lambda: engine.step("look"), lambda: engine.won, lambda: engine.commands, lambda: engine.replay([])):
+        with pytest.raises(SimulatorError, match="an environment for each thread"):
+            enter()
+    leave.set()
     thread.join()
-    assert "processes" in str(errors[0])
-    assert engine.step("look"), "the first thread goes on"
+    assert said[0], "the first thread goes on"
+    assert engine.step("look"), "one after the other is fine"
 
 
-def test_the_engine_passes_to_the_next_thread_when_its_own_has_ended() -> None:
+def test_threads_with_an_engine_each_play_as_if_alone() -> None:
     code = (
         "import threading\n"
         "from adaplan_envs.alfworld.engine import Engine, translate\n"
         "from adaplan_envs.alfworld.generator import make_game\n"
-        "def play(): Engine().load(translate(make_game('test', 0)[0].problem))\n"
-        "for _ in range(2):\n"
-        "    thread = threading.Thread(target=play); thread.start(); thread.join()\n"
-        "play(); print('played')"
+        "from adaplan_envs.core import stable_rng\n"
+        "def play(index, shown):\n"
+        "    engine, rng = Engine(), stable_rng(index)\n"
+        "    engine.load(translate(make_game('test', index)[0].problem))\n"
+        "    shown[index] = [engine.text('#intro#')]\n"
+        "    for _ in range(25): shown[index].append(engine.step(rng.choice(engine.commands)))\n"
+        "together, alone = {}, {}\n"
+        "threads = [threading.Thread(target=play, args=(index, together)) for index in range(3)]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "for index in range(3): play(index, alone)\n"
+        "print(together == alone)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert ran.stdout == "played\n"
-    assert "Error" not in ran.stderr
+    assert (ran.stdout, ran.stderr) == ("True\n", "")
 
 
 def test_closed_engines_hand_their_library_on(monkeypatch: pytest.MonkeyPatch) -> None:
