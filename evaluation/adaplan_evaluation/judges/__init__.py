@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from adaplan_envs.errors import ConfigError, check_name
+from adaplan_evaluation.judges.llm import LLMJudge
+from adaplan_evaluation.judges.panel import Panel, load_judge
 from adaplan_evaluation.judges.plan_quality import PlanQuality, judge_plan
 from adaplan_evaluation.judges.rules import RulesJudge
 from adaplan_evaluation.judges.types import TERMS, Judge, Judgement, JudgementStatus
@@ -22,11 +24,14 @@ __all__ = [
     "Judge",
     "Judgement",
     "JudgementStatus",
+    "LLMJudge",
+    "Panel",
     "PlanQuality",
     "RulesJudge",
     "judge_episode",
     "judge_episodes",
     "judge_plan",
+    "load_judge",
 ]
 
 

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
-import gymnasium
-
-from adaplan_envs.core import TextEnv
 from adaplan_envs.errors import ConfigError, JudgeError
-from adaplan_envs.types import ActionStatus, StopReason
-from adaplan_evaluation.episode import count_expert_steps
+from adaplan_envs.types import ActionStatus
 from adaplan_evaluation.judges import reading
+from adaplan_evaluation.judges.arena import Arena
 from adaplan_evaluation.judges.plan_quality import judge_plans
-from adaplan_evaluation.judges.types import PLAN_PARTS, Judge, Judgement, failed, not_applicable, scored
-from adaplan_evaluation.suite import EnvPool
+from adaplan_evaluation.judges.types import PLAN_PARTS, Judge, Judgement, failed, scored, unjudged
 from adaplan_evaluation.types import Episode
 
 SLACK = 0.5
-_TWIN_SETTINGS = frozenset({"backend", "simulator", "split", "max_steps"})
 
 
 class RulesJudge(Judge):
@@ -41,9 +35,7 @@ class RulesJudge(Judge):
         if not slack >= 0:
             raise ConfigError(f"slack is {slack}; it must be 0 or more")
         self.slack = slack
-        self.env_settings = {key: value for key, value in (env_settings or {}).items() if key not in _TWIN_SETTINGS}
-        self._pool = EnvPool(**self.env_settings)
-        self._expert_steps: dict[tuple[str, str], int | None] = {}
+        self._arena = Arena(env_settings)
 
     def judge_now(self, episode: Episode, terms: Sequence[str]) -> dict[str, Judgement]:
         """Return the judgement of each of `terms`; `judge` for code that is not async."""
@@ -53,43 +45,28 @@ class RulesJudge(Judge):
             "e2e": self._judge_e2e,
             "plan_quality": self._judge_plan_quality,
         }
-        if episode.stop_reason is StopReason.ERROR:
-            what = episode.error.type if episode.error else "error"
-            return dict.fromkeys(terms, failed(f"the episode ended as error ({what}), which says nothing of the agent"))
-        return {term: rules[term](episode) for term in terms}
+        return {term: unjudged(episode, term) or rules[term](episode) for term in terms}
 
     async def judge(self, episode: Episode, terms: Sequence[str]) -> dict[str, Judgement]:
         return self.judge_now(episode, terms)
 
     def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "slack": self.slack, "env_settings": self.env_settings}
+        return {"name": self.name, "slack": self.slack, "env_settings": self._arena.settings}
 
     async def aclose(self) -> None:
-        self._pool.close()
+        self._arena.close()
 
     def _judge_e2e(self, episode: Episode) -> Judgement:
         expert = episode.expert_steps
         if expert is None and episode.success:
-            expert = self._count(episode)
+            commands = self._arena.expert_commands(episode)
+            expert = None if commands is None else len(commands)
         return judge_e2e(episode, expert, self.slack)
 
-    def _count(self, episode: Episode) -> int | None:
-        key = (episode.env_id, episode.task_id)
-        if key not in self._expert_steps:
-            with _Borrowed(self._pool, episode.env_id) as env:
-                self._expert_steps[key] = count_expert_steps(env, episode.task_id, episode.seed)
-        return self._expert_steps[key]
-
     def _judge_plan_quality(self, episode: Episode) -> Judgement:
-        if all(turn.plan is None for turn in episode.turns):
-            return not_applicable("the agent makes no plans")
-        if _is_guidance(episode):
-            return not_applicable("the plan is general guidance, not one step for each action")
         try:
-            with _Borrowed(self._pool, episode.env_id) as env:
-                base = env.unwrapped
-                assert isinstance(base, TextEnv)
-                marks = [quality for _, quality in judge_plans(base, episode)]
+            with self._arena.borrow(episode.env_id) as env:
+                marks = [quality for _, quality in judge_plans(env, episode)]
         except JudgeError as error:
             return failed(str(error))
         parts = {name: fmean(getattr(quality, name) for quality in marks) for name in PLAN_PARTS}
@@ -98,24 +75,8 @@ class RulesJudge(Judge):
         return scored("plan_quality", sum(parts.values()), reason, parts)
 
 
-class _Borrowed:
-    """An environment of a pool, handed back at the end, or closed where something went wrong."""
-
-    def __init__(self, pool: EnvPool, env_id: str) -> None:
-        self.pool, self.env_id = pool, env_id
-
-    def __enter__(self) -> gymnasium.Env[str, str]:
-        self.env = self.pool.take(self.env_id)
-        return self.env
-
-    def __exit__(self, kind: object, *rest: object) -> None:
-        self.pool.give(self.env_id, self.env, broken=kind is not None)
-
-
 def judge_format(episode: Episode) -> Judgement:
     """Return 1 if every response keeps the format strictly and an action could be read from it, else 0."""
-    if not episode.turns:
-        return not_applicable("there is no response")
     bad = [number for number, turn in enumerate(episode.turns, 1) if not (turn.well_formed and turn.action)]
     if not bad:
         return scored("format", 1, f"all {len(episode.turns)} responses keep the format")
@@ -125,10 +86,6 @@ def judge_format(episode: Episode) -> Judgement:
 def judge_adherence(episode: Episode) -> Judgement:
     """Return the mean over actions of 2 (what the step says), 1 (in part), 0 (something else, or no step was left)."""
     planned = [(number, turn) for number, turn in enumerate(episode.turns, 1) if turn.plan is not None]
-    if not planned:
-        return not_applicable("the agent makes no plans")
-    if _is_guidance(episode):
-        return not_applicable("the plan is general guidance, not one step for each action")
     env = episode.task_id.partition("/")[0]
     scores: dict[str, float] = {}
     worst: tuple[int, str] | None = None
@@ -164,9 +121,3 @@ def judge_e2e(episode: Episode, expert_steps: int | None, slack: float = SLACK) 
     limit = int((1 + slack) * reference + 1e-9)
     score = 2 if episode.steps <= limit else 1
     return scored("e2e", score, f"solved in {episode.steps} steps; efficient is up to {limit}, from {source}")
-
-
-def _is_guidance(episode: Episode) -> bool:
-    """Whether the plan never moves on from step to step, as in MPO."""
-    steps = [turn.plan_step for turn in episode.turns if turn.plan_step is not None]
-    return any(after <= before for before, after in pairwise(steps))

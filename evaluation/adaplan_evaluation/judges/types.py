@@ -16,9 +16,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
+from adaplan_envs.types import StopReason
 from adaplan_evaluation.types import Episode
 
 TERMS: Mapping[str, tuple[float, float]] = MappingProxyType(
@@ -78,6 +80,25 @@ def failed(reason: str) -> Judgement:
 def not_applicable(reason: str) -> Judgement:
     """Return a judgement without a score, because the term does not apply."""
     return Judgement(JudgementStatus.NOT_APPLICABLE, None, reason)
+
+
+def unjudged(episode: Episode, term: str) -> Judgement | None:
+    """Return why `term` can't be judged in this episode, the same for every judge; None where it can."""
+    if episode.stop_reason is StopReason.ERROR:
+        what = episode.error.type if episode.error else "error"
+        return failed(f"the episode ended as error ({what}), which says nothing of the agent")
+    if term == "e2e":
+        return None
+    if not episode.turns:
+        return not_applicable("the agent said nothing")
+    if term == "format":
+        return None
+    if all(turn.plan is None for turn in episode.turns):
+        return not_applicable("the agent makes no plans")
+    steps = [turn.plan_step for turn in episode.turns if turn.plan_step is not None]
+    if any(after <= before for before, after in pairwise(steps)):  # MPO's never moves on
+        return not_applicable("the plan is general guidance, not one step for each action")
+    return None
 
 
 class Judge(ABC):
