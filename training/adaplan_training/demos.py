@@ -1,0 +1,217 @@
+"""Demonstrations: the conversations that an agent would have with a model that answers as the expert does.
+
+The agent itself plays, and so what is recorded is what it will ask for when the trained model answers. Any other model
+can take the expert's place; of its episodes the successful ones are kept (rejection sampling).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import gymnasium
+
+from adaplan_agents import make_agent
+from adaplan_agents.models import ChatReply, Model, Provenance, Sampling, Usage
+from adaplan_agents.plan import Plan
+from adaplan_agents.types import Agent, Briefing, Session
+from adaplan_envs.core import TextEnv, stable_rng
+from adaplan_envs.errors import ConfigError, NoPlanError, check_name
+from adaplan_envs.types import StopReason
+from adaplan_evaluation import Episode, episode_seed, run_episode
+from adaplan_evaluation.suite import EnvPool, choose_tasks, resolve_envs
+from adaplan_training.transcripts import RecordedConversation, RecordingModel, Transcript, fingerprint, transcript
+
+AGENTS = ("adaplan", "mpo", "naive", "react")
+"""Agents that ask a model, and so have conversations to imitate."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoConfig:
+    """Who demonstrates what.
+
+    Attributes:
+        agent: one of `AGENTS`.
+        agent_settings: further keywords of it, such as ``{"replan": "deviation"}``.
+        envs: names with commas, or ``all``.
+        env_settings: further keywords of the environments.
+        split: of which tasks.
+        tasks: how many of each environment, spread over the split; None for all.
+        repeats: episodes of each task.
+        noise: share of turns at which the expert's command is replaced by a random one, so that states off its path are
+            seen. Such a command is not trained, and never one that makes the goal impossible.
+        seed: of everything.
+    """
+
+    agent: str = "adaplan"
+    agent_settings: Mapping[str, Any] = field(default_factory=dict)
+    envs: str = "all"
+    env_settings: Mapping[str, Any] = field(default_factory=dict)
+    split: str = "train"
+    tasks: int | None = None
+    repeats: int = 1
+    noise: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_name("agent that asks a model", self.agent, AGENTS)
+        if not 0 <= self.noise < 1:
+            raise ConfigError(f"noise is {self.noise}; it is a share of turns, at least 0 and below 1")
+        for name in ("tasks", "repeats"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is {value}; it must be at least 1")
+
+
+class Expert:
+    """Answers for a model in one episode: as a planner with the expert's plan, as an executor with its command.
+
+    Args:
+        env: where the episode is played.
+        thoughts: whether the executor says which step it carries out before it gives the command.
+        noise: see `DemoConfig`.
+        rng: of the noise.
+    """
+
+    def __init__(
+        self, env: TextEnv, thoughts: bool = True, noise: float = 0.0, rng: random.Random | None = None
+    ) -> None:
+        self.env, self.thoughts, self.noise = env, thoughts, noise
+        self.rng = rng or random.Random(0)
+        self.model = RecordingModel("expert", self._answer)
+        self._played = 0
+
+    async def _answer(
+        self, conversation: RecordedConversation, sampling: Sampling, provenance: Provenance
+    ) -> tuple[ChatReply, Provenance]:
+        steps = self.env.expert.plan()
+        if provenance is Provenance.PLANNER:
+            text = Plan((*[""] * self._played, *steps)).lines(self._played + 1)
+        else:
+            self._played += 1
+            command = self.env.expert.action()
+            other = self._other(command) if self.noise and self.rng.random() < self.noise else None
+            if other is not None:
+                command, provenance = other, Provenance.GIVEN
+            text = f"Action: {command}"
+            if self.thoughts and steps:
+                text = f"Thought: {steps[0]}\n{text}"
+        return ChatReply(text, Usage(requests=1)), provenance
+
+    def _other(self, command: str) -> str | None:
+        """Return a random command that leaves the goal possible and the episode open, or None."""
+        choices = [action for action in self.env.admissible_actions() or () if action != command]
+        if not choices:
+            return None
+        action = self.rng.choice(choices)
+        before = self.env.snapshot()
+        try:
+            _, _, terminated, truncated, _ = self.env.step(action)
+            if terminated or truncated:
+                return None
+            self.env.expert.plan()
+        except NoPlanError:
+            return None
+        finally:
+            self.env.restore(before)
+        return action
+
+
+class Witness(Agent):
+    """An agent for one episode that remembers its session."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent, self.name = agent, agent.name
+        self.session: Session | None = None
+
+    def start(self, briefing: Briefing) -> Session:
+        self.session = self.agent.start(briefing)
+        return self.session
+
+    def transcripts(self, model: Model, about: Mapping[str, Any], vocabulary: str | None = None) -> list[Transcript]:
+        """Return the conversations with `model` that hold something to train."""
+        found = []
+        for name, conversation in sorted(getattr(self.session, "conversations", {}).items()):
+            if isinstance(conversation, RecordedConversation) and conversation.model is model:
+                each = transcript(conversation, {**about, "conversation": name}, vocabulary)
+                if each.trainable:
+                    found.append(each)
+        return found
+
+
+OnDemo = Callable[[Episode, int], None]
+"""Called with each episode and the number of all."""
+
+
+async def demonstrate(
+    config: DemoConfig, model: Model | None = None, concurrency: int = 16, on_demo: OnDemo | None = None
+) -> AsyncIterator[Transcript]:
+    """Play, and yield the conversations of the episodes that succeed, in the order of the tasks.
+
+    Args:
+        config: who demonstrates what.
+        model: who answers; None for the environments' experts.
+        concurrency: episodes at once.
+        on_demo: is told of every episode.
+
+    Raises:
+        ConfigError: a wrong name or number.
+        ModelAccessError: the model can't be used at all.
+    """
+    if model is not None and config.noise:
+        raise ConfigError("noise is for the expert; a model makes its own mistakes (set a temperature)")
+    pool = EnvPool(**{**config.env_settings, "split": config.split})
+    try:
+        jobs = _jobs(pool, config)
+        shown = RecordingModel.around(model) if model is not None else None
+        vocabulary = getattr(model, "vocabulary", None)
+        mark = fingerprint(vocabulary) if vocabulary is not None else None
+
+        async def play(env_id: str, task_id: str, repeat: int) -> list[Transcript]:
+            env = pool.take(env_id)
+            assert isinstance(env.unwrapped, TextEnv)
+            seed = episode_seed(config.seed, env_id, task_id, repeat)
+            player = (
+                shown or Expert(env.unwrapped, config.agent != "naive", config.noise, stable_rng("noise", seed)).model
+            )
+            witness = Witness(make_agent(config.agent, model=player, **config.agent_settings))
+            episode = await run_episode(witness, env, task_id, seed, repeat=repeat)
+            pool.give(env_id, env, episode.stop_reason is StopReason.ERROR)
+            if on_demo is not None:
+                on_demo(episode, len(jobs))
+            if not episode.success:
+                return []
+            about = {"env_id": env_id, "task_id": task_id, "repeat": repeat, "seed": seed, "agent": config.agent}
+            about |= {"model": player.name, "success": True, "steps": episode.steps}
+            return witness.transcripts(player, about, mark)
+
+        waiting = iter(jobs)
+        running = deque(asyncio.create_task(play(*job)) for job in islice(waiting, concurrency))
+        try:
+            while running:
+                found = await running.popleft()
+                running.extend(asyncio.create_task(play(*job)) for job in islice(waiting, 1))
+                for each in found:
+                    yield each
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+    finally:
+        pool.close()
+
+
+def _jobs(pool: EnvPool, config: DemoConfig) -> list[tuple[str, str, int]]:
+    jobs = []
+    for env_id in resolve_envs(config.envs):
+        env: gymnasium.Env[str, str] = pool.take(env_id)
+        assert isinstance(env.unwrapped, TextEnv)
+        for task_id in choose_tasks(env.unwrapped, config.split, config.tasks):
+            jobs += [(env_id, task_id, repeat) for repeat in range(config.repeats)]
+        pool.give(env_id, env)
+    return jobs
