@@ -22,6 +22,10 @@ from adaplan_envs.spaces import TextSpace
 from adaplan_envs.types import ActionStatus, Expert, Outcome, Snapshot, StopReason, Task
 
 
+RECENT_TASKS = 256
+"""Tasks that an environment keeps at hand."""
+
+
 def stable_rng(*parts: object) -> random.Random:
     """Return a generator that depends on `parts` alone: the same on any machine and any PYTHONHASHSEED.
 
@@ -80,6 +84,7 @@ class TextEnv(gymnasium.Env[str, str]):
         self.observation_space = TextSpace()
         self.action_space = TextSpace()
         self._list_admissible = admissible_actions
+        self._recent: dict[str, Task] = {}
         self._current: Task | None = None
         self._state: Any = None
         """Everything that changes during an episode, picklable: what `snapshot` copies."""
@@ -220,12 +225,11 @@ class TextEnv(gymnasium.Env[str, str]):
         options = options or {}
         for key in options:
             check_name("reset option", key, ("task_id", "split"))
-        if options.get("task_id") is not None:
-            task = self.task(options["task_id"])
-        else:
+        wanted = options.get("task_id")
+        if wanted is None:
             split = check_name("split", options.get("split") or self.split, self.splits)
-            task = self.make_task(split, self._chance.randrange(self.splits[split]))
-        self._current = task
+            wanted = self.task_id(split, self._chance.randrange(self.splits[split]))
+        self._current = task = self._recent_task(wanted)
         self._seed = seed if seed is not None else self._chance.getrandbits(31)
         self._steps = 0
         self._done = False
@@ -233,6 +237,16 @@ class TextEnv(gymnasium.Env[str, str]):
         self._begin_info(task)
         self._info = self._make_info(Outcome("", ActionStatus.OK, ""), None)
         return self._observation, self._info
+
+    def _recent_task(self, task_id: str) -> Task:
+        """Return a task, built once for the many episodes that a group or a benchmark plays on it."""
+        task = self._recent.get(task_id)
+        if task is None:
+            task = self.task(task_id)
+            if len(self._recent) >= RECENT_TASKS:
+                del self._recent[next(iter(self._recent))]
+            self._recent[task_id] = task
+        return task
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Play one action.
