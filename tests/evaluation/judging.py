@@ -41,3 +41,6 @@ def _verdict(prompt: str) -> dict[str, Any]:
         return {"score": int(all(text.startswith("Action: ") for text in re.findall(r'">\n(.*)\n</resp', prompt)))}
     good = "Move nowhere" not in prompt
     return {"correctness": 5 if good else 2, "executability": 5 if good else 3, "standardisation": 5}
+
+
+RIGHT = careful().replies

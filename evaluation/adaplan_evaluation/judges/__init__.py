@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from adaplan_envs.errors import ConfigError, check_name
@@ -55,6 +55,7 @@ async def judge_episodes(
     terms: Sequence[str] = tuple(TERMS),
     judge: str | Judge = "rules",
     concurrency: int = 16,
+    on_episode: Callable[[int], None] | None = None,
 ) -> list[dict[str, Judgement]]:
     """Return the judgements of many episodes, in their order.
 
@@ -63,6 +64,7 @@ async def judge_episodes(
         terms: some of `TERMS`.
         judge: ``rules``, or a `Judge`.
         concurrency: episodes that are judged at once.
+        on_episode: is told how many episodes there are, once for each that is judged.
 
     Raises:
         ConfigError: no such term or judge, or no concurrency.
@@ -75,7 +77,10 @@ async def judge_episodes(
 
     async def one(episode: Episode) -> dict[str, Judgement]:
         async with gate:
-            return await judge.judge(episode, terms)
+            found = await judge.judge(episode, terms)
+        if on_episode is not None:
+            on_episode(len(tasks))
+        return found
 
     tasks = [asyncio.create_task(one(episode)) for episode in episodes]
     try:
