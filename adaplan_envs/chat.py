@@ -7,23 +7,25 @@ counts every failure by kind, and keeps the key to itself.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 import os
 import random
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from adaplan_envs.errors import ConfigError, ContextOverflowError, ModelAccessError, ModelError, require
+from adaplan_envs.chat_cache import cache_path, read_cache, write_cache
+from adaplan_envs.chat_types import Chat, ChatReply, Message, Sampling, Usage
+from adaplan_envs.errors import ConfigError, ContextOverflowError, ModelAccessError, ModelError, nearest, require
+
+__all__ = ["Chat", "ChatClient", "ChatReply", "Message", "Sampling", "Usage", "read_cache", "write_cache"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,98 +33,8 @@ NO_KEY = "none"
 """Sent where a server of the user's needs no key: the client insists on one."""
 MAX_WAIT = 60.0
 """Seconds; a server that asks for a longer pause is given up."""
-
-Message = Mapping[str, str]
-"""``{"role": "system" | "user" | "assistant", "content": text}``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What model calls cost. Adds up with ``+``.
-
-    Attributes:
-        prompt_tokens: tokens read.
-        completion_tokens: tokens written.
-        requests: calls.
-        cost: in US dollars, 0.0 where no price is known or the model runs here.
-    """
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    requests: int = 0
-    cost: float = 0.0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.requests + other.requests,
-            self.cost + other.cost,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How the next tokens are chosen.
-
-    Attributes:
-        temperature: 0 is greedy.
-        top_p: keep the most likely tokens that hold this share of the probability.
-        top_k: keep this many of the most likely tokens; 0 keeps all.
-        max_tokens: at most this many new tokens.
-        stop: the answer ends in front of the first of these strings.
-        seed: equal seeds give equal answers where the backend can promise that; None is as chance will have it.
-
-    Raises:
-        ConfigError: a value out of range.
-    """
-
-    temperature: float = 0.0
-    top_p: float = 1.0
-    top_k: int = 0
-    max_tokens: int = 256
-    stop: tuple[str, ...] = ()
-    seed: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, value, fine, valid in (
-            ("temperature", self.temperature, 0 <= self.temperature < float("inf"), "0 (greedy) or more"),
-            ("top_p", self.top_p, 0 < self.top_p <= 1, "above 0 and at most 1"),
-            ("top_k", self.top_k, self.top_k >= 0, "0 (all tokens) or more"),
-            ("max_tokens", self.max_tokens, self.max_tokens >= 1, "1 or more"),
-        ):
-            if not fine:
-                raise ConfigError(f"{name} is {value}; it must be {valid}")
-        if isinstance(self.stop, str) or not all(self.stop):
-            raise ConfigError(f"stop is {self.stop!r}; it must be a list of non-empty strings")
-        object.__setattr__(self, "stop", tuple(self.stop))
-
-
-@dataclass(frozen=True, slots=True)
-class ChatReply:
-    """A model's answer.
-
-    Attributes:
-        text: what it said, without the stop string.
-        usage: what it cost.
-        finish_reason: ``stop`` (it ended by itself or at a stop string), ``length`` (cut at `Sampling.max_tokens`), or
-            whatever else a server reports.
-    """
-
-    text: str
-    usage: Usage = field(default_factory=Usage)
-    finish_reason: str = "stop"
-
-
-class Chat(Protocol):
-    """Anything that answers messages: a `ChatClient`, a model of `adaplan_agents.models`, a test's stand-in."""
-
-    async def chat(self, messages: Sequence[Message], sampling: Sampling | None = None) -> ChatReply:
-        """Return the answer to `messages`.
-
-        Raises:
-            ModelError: there is none.
-        """
+LIST_TIMEOUT = 10.0
+"""Seconds for the list of a server's models, which only makes a message clearer."""
 
 
 class ChatClient:
@@ -169,6 +81,7 @@ class ChatClient:
         self.model = model
         self.failures: Counter[str] = Counter()
         """How often which kind of failure happened, those included that a later attempt made good."""
+        self._answered = False
         self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         self._key = api_key or os.environ.get("OPENAI_API_KEY") or (NO_KEY if self._base_url else "")
         if not self._key:
@@ -189,16 +102,17 @@ class ChatClient:
             ContextOverflowError: the messages do not fit the model's window.
             ModelError: no usable answer after all attempts, or the server refuses the request.
         """
-        request = self._request(messages, sampling or Sampling())
+        sampling = sampling or Sampling()
+        request = self._request(messages, sampling)
         path = self._cache_path(request)
         if path is not None and (kept := read_cache(path)) is not None:
-            return kept
+            return _cut(kept, sampling.stop)
         client, semaphore = self._connection()
         async with semaphore:
             reply = await self._attempts(client, request)
         if path is not None:
             write_cache(path, reply)
-        return reply
+        return _cut(reply, sampling.stop)
 
     def describe(self) -> dict[str, Any]:
         """Return model and server, without any secret."""
@@ -242,16 +156,22 @@ class ChatClient:
     async def _attempts(self, client: Any, request: dict[str, Any]) -> ChatReply:
         for attempt in range(self._retries + 1):
             try:
-                return self._reply(await self._post(client, request))
+                reply = self._reply(await self._post(client, request))
+                self._answered = True
+                return reply
             except _Failure as failure:
                 self.failures[failure.kind] += 1
+                wait = max(min(0.5 * 2**attempt, 30.0) * self._jitter.uniform(0.5, 1.0), failure.wait)
                 message = f"{self.model} at {self._server()}: {failure.text}"
                 message = message.replace(self._key, "***") if self._key != NO_KEY else message
-                wait = max(min(0.5 * 2**attempt, 30.0) * self._jitter.uniform(0.5, 1.0), failure.wait)
+                if failure.fatal is None and (attempt == self._retries or wait > MAX_WAIT):
+                    failure.fatal = ModelError
+                    message += f" (after {attempt + 1} attempts)"
                 if failure.fatal is not None:
+                    doubtful = failure.kind in ("400", "404", "500") and failure.fatal is not ContextOverflowError
+                    if doubtful and (hint := await self._unknown_name(client)):
+                        raise ModelAccessError(f"{message}; {hint}") from None
                     raise failure.fatal(message) from None
-                if attempt == self._retries or wait > MAX_WAIT:
-                    raise ModelError(f"{message} (after {attempt + 1} attempts)") from None
                 _log.info("%s; again in %.1f s", message, wait)
             await asyncio.sleep(wait)
         raise AssertionError("unreachable")
@@ -283,6 +203,21 @@ class ChatClient:
             raise _Failure("malformed", "the answer is no JSON object")
         return found
 
+    async def _unknown_name(self, client: Any) -> str:
+        """Return what is wrong with the model's name, where the server's list of models tells; else nothing.
+
+        Servers answer a name that they don't know with 404, 400 or 500, of which the last two say little by themselves.
+        """
+        if self._answered:  # so the name is right, listed or not
+            return ""
+        try:
+            listed = [str(model.id) async for model in client.models.list(timeout=min(self._timeout, LIST_TIMEOUT))]
+        except (self._openai.OpenAIError, ValueError, TypeError, AttributeError):
+            return ""
+        if not listed or self.model in listed:
+            return ""
+        return f"the server lists no model of that name: {nearest(self.model, listed)}"
+
     def _reply(self, body: dict[str, Any]) -> ChatReply:
         try:
             choice = body["choices"][0]
@@ -300,9 +235,13 @@ class ChatClient:
     def _cache_path(self, request: dict[str, Any]) -> Path | None:
         if self._cache is None or (request.get("temperature") != 0 and "seed" not in request):
             return None
-        content = json.dumps([self._server(), request], sort_keys=True, ensure_ascii=False)
-        name = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-        return self._cache / name[:2] / f"{name}.json"
+        return cache_path(self._cache, [self._server(), request])
+
+
+def _cut(reply: ChatReply, stop: Sequence[str]) -> ChatReply:
+    """Return `reply` up to the first stop string, which some servers leave in the text."""
+    ends = [at for at in map(reply.text.find, stop) if at >= 0]
+    return replace(reply, text=reply.text[: min(ends)], finish_reason="stop") if ends else reply
 
 
 class _Failure(Exception):
@@ -316,6 +255,8 @@ class _Failure(Exception):
 def _status_failure(status: int, response: Any, message: str) -> _Failure:
     low = f"{message} {response.text}".lower()
     kind, text = str(status), f"status {status}: {message[:300]}"
+    if status == 401:
+        text += "; set the right key in OPENAI_API_KEY (or by the option api_key)"
     if status in (401, 403, 404) or "insufficient_quota" in low:
         return _Failure(kind, text, fatal=ModelAccessError)
     if status in (400, 413, 422):
@@ -336,24 +277,3 @@ def _retry_after(header: str) -> float:
         return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
     except (ValueError, TypeError):
         return 0.0
-
-
-def read_cache(path: Path) -> ChatReply | None:
-    """Return the kept answer; it costs nothing. One that can't be read is as good as none."""
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        usage = Usage(kept["usage"]["prompt_tokens"], kept["usage"]["completion_tokens"])
-        return ChatReply(kept["text"], usage, kept["finish_reason"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def write_cache(path: Path, reply: ChatReply) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as work:
-            whole = Path(work) / "reply"
-            whole.write_text(json.dumps(asdict(reply)), encoding="utf-8")
-            whole.replace(path)
-    except OSError as error:
-        _log.warning("an answer could not be kept in the cache: %s", error)

@@ -33,10 +33,15 @@ def fault(message: str, code: str | None = None) -> bytes:
 
 
 class Server:
-    """Answers with `script` in order, its last entry for ever: (status, body, header ...), or a function."""
+    """Answers with `script` in order, its last entry for ever: (status, body, header ...), or a function.
 
-    def __init__(self, *script: Any) -> None:
+    `models` is its list of models, which is no part of the script; by default it has none to show.
+    """
+
+    def __init__(self, *script: Any, models: list[str] | None = None) -> None:
         self.script = list(script)
+        self.models = models
+        self.listings = 0
         self.requests: list[dict[str, Any]] = []
         self.headers: list[str] = []
         self.running = self.most = 0
@@ -52,6 +57,15 @@ class Server:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            if head.startswith("GET /v1/models "):
+                self.listings += 1
+                listed = [{"id": name, "object": "model"} for name in self.models or []]
+                found = json.dumps({"object": "list", "data": listed}).encode()
+                status, body = (404, b"{}") if self.models is None else (200, found)
+                start = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+                writer.write(f"{start}connection: close\r\n\r\n".encode() + body)
+                await writer.drain()
+                return
             length = next(int(x.split(":")[1]) for x in head.splitlines() if x.lower().startswith("content-length"))
             self.headers.append(head)
             self.requests.append(json.loads(await reader.readexactly(length)))
@@ -208,6 +222,52 @@ async def test_what_will_not_pass_is_not_tried_again_and_tells_no_secret(clients
             await clients(server).chat(HELLO)
     assert type(caught.value) is error and len(server.requests) == 1
     assert KEY not in str(caught.value) and KEY not in caplog.text and caught.value.__cause__ is None
+
+
+async def test_a_wrong_key_names_where_it_comes_from(clients):
+    async with Server((401, fault("Incorrect API key provided"))) as server:
+        with pytest.raises(ModelAccessError, match="set the right key in OPENAI_API_KEY"):
+            await clients(server).chat(HELLO)
+
+
+@pytest.mark.parametrize("status", [400, 404, 500])
+async def test_a_name_that_the_server_does_not_list_stops_a_run_and_shows_the_nearest(clients, status):
+    async with Server((status, fault("pinned to another")), models=["m-large", "other"]) as server:
+        with pytest.raises(ModelAccessError, match=r"pinned to another.*no model of that name.*'m-large', 'other'"):
+            await clients(server, retries=1).chat(HELLO)
+    assert server.listings == 1
+
+
+@pytest.mark.parametrize("models", [None, [], ["m"]])
+@pytest.mark.parametrize("status", [400, 500])
+async def test_a_server_that_lists_the_name_or_nothing_is_not_blamed_on_it(clients, status, models):
+    async with Server((status, fault("broken")), models=models) as server:
+        with pytest.raises(ModelError, match="broken") as caught:
+            await clients(server, retries=1).chat(HELLO)
+    assert type(caught.value) is ModelError
+
+
+async def test_a_model_that_has_answered_is_known_though_the_server_does_not_list_it(clients):
+    async with Server((200, good()), (400, fault("stop: at most 4")), models=["other"]) as server:
+        client = clients(server)
+        await client.chat(HELLO)
+        with pytest.raises(ModelError, match="at most 4") as caught:
+            await client.chat(HELLO)
+    assert type(caught.value) is ModelError and server.listings == 0
+
+
+async def test_a_conversation_too_long_stays_one_whatever_the_server_lists(clients):
+    async with Server((400, fault("x", "context_length_exceeded")), models=["other"]) as server:
+        with pytest.raises(ContextOverflowError):
+            await clients(server).chat(HELLO)
+
+
+async def test_a_stop_string_that_the_server_leaves_in_the_text_is_cut_off(clients, tmp_path):
+    async with Server((200, good("go right\nObservation: you"))) as server:
+        client = clients(server, cache=tmp_path)
+        for _ in range(2):  # from the server, from the cache
+            reply = await client.chat(HELLO, Sampling(stop=("you", "\nObservation:")))
+            assert (reply.text, reply.finish_reason) == ("go right", "stop")
 
 
 async def test_the_key_is_sent_but_never_described_or_kept(tmp_path, clients):
