@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from functools import partial
 from typing import Any
 
 from adaplan_envs.core import TextEnv
@@ -70,7 +71,11 @@ class Maker:
             )
         from adaplan_envs.simulated.twin import Twin
 
-        return Twin(self.real, **options)
+        if self.entry.installed or str(options["simulator"]).startswith("scripted"):
+            return Twin(self.real, **options)
+        from adaplan_envs.simulated.cards import CardEnv
+
+        return Twin(partial(CardEnv, self.entry), **options)
 
 
 def __getattr__(name: str) -> Any:

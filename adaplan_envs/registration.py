@@ -48,15 +48,18 @@ SUITE: tuple[Entry, ...] = (
     Entry(f"{NAMESPACE}/IQA-v0", "adaplan_envs.iqa.env:IQAEnv"),
 )
 
+SIMULATED = Entry(f"{NAMESPACE}/Simulated-v0", "adaplan_envs.simulated.described:DescribedEnv")
+"""What a user describes in a file; no member of the suite, for it has no tasks of its own."""
+
 
 def register() -> None:
     """Put the suite into Gymnasium's registry. ``import adaplan_envs`` calls it; calling it again does nothing."""
-    for entry in SUITE:
+    for entry in (*SUITE, SIMULATED):
         if entry.id not in gymnasium.registry:
             name = entry.id.partition("/")[2].replace("-", "_")
             gymnasium.register(
                 id=entry.id,
-                entry_point=f"adaplan_envs.backends:{name}",
+                entry_point=entry.entry_point if entry is SIMULATED else f"adaplan_envs.backends:{name}",
                 vector_entry_point=f"adaplan_envs.vector:{name}",
                 # TextEnv checks order and types itself, at a hundredth of the wrappers' cost.
                 disable_env_checker=True,
@@ -74,7 +77,7 @@ def resolve_id(name: str) -> str:
         UnknownNameError: no environment has this name; the message lists the nearest.
     """
     wanted = name.strip().removeprefix("adaplan_envs:")
-    for entry in SUITE:
+    for entry in (*SUITE, SIMULATED):
         if wanted.lower() in (entry.short_name, entry.id.partition("/")[2].lower(), entry.id.lower()):
             return entry.id
     if wanted in gymnasium.registry:

@@ -13,7 +13,7 @@ import gymnasium
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from adaplan_envs.errors import check_name
-from adaplan_envs.registration import SUITE
+from adaplan_envs.registration import SIMULATED, SUITE
 from adaplan_envs.wrappers import HoldAtEnd
 
 
@@ -51,7 +51,7 @@ def make_vector(env_id: str, num_envs: int = 1, mode: str = "sync", **env_kwargs
     return AsyncVectorEnv(makers, shared_memory=False, autoreset_mode=AutoresetMode.DISABLED)
 
 
-_BY_NAME = {entry.id.partition("/")[2].replace("-", "_"): entry.id for entry in SUITE}
+_BY_NAME = {entry.id.partition("/")[2].replace("-", "_"): entry.id for entry in (*SUITE, SIMULATED)}
 
 
 def __getattr__(name: str) -> Any:

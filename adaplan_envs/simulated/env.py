@@ -254,7 +254,7 @@ class SimulatedEnv(TextEnv):
             "rules": self.rules,
             "manual": f"# More on the environment\n{scenario.manual}\n\n" if scenario.manual else "",
             "goal": task.goal,
-            "facts": json.dumps(scenario.hidden, ensure_ascii=False),
+            "facts": json.dumps(scenario.hidden, ensure_ascii=False, default=str),
             "opening": scenario.opening,
             "limit": str(self.max_steps),
         }

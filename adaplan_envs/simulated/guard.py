@@ -60,7 +60,7 @@ class Guard:
             if len(note) >= 20 and _flat(note) in text:
                 return True
         told = _flat("\n".join([self.public, *seen]))
-        hidden = _flat(json.dumps(self.hidden, ensure_ascii=False))
+        hidden = _flat(json.dumps(self.hidden, ensure_ascii=False, default=str))
         for at in range(0, len(text) - _DUMP + 1):
             if (passage := text[at : at + _DUMP]) in hidden and passage not in told:
                 return True

@@ -89,7 +89,10 @@ def _read_object(text: str, cut: bool) -> tuple[dict[str, Any], bool]:
         raise UnusableAnswer("malformed", "it was too long and broke off; write shorter notes.")
     import json_repair
 
-    mended = json_repair.loads(text[start:])
+    try:
+        mended = json_repair.loads(text[start:])
+    except ValueError:  # nested too deeply
+        mended = None
     if isinstance(mended, list):  # it takes what follows the object for a second one
         mended = next((item for item in mended if isinstance(item, dict)), None)
     if not isinstance(mended, dict):

@@ -79,6 +79,11 @@ class Simulator:
             write_cache(path, reply)
         return reply
 
+    def all_failures(self) -> Counter[str]:
+        """Return the failures by kind: of answers (``malformed``, ``leak`` ...) and of the server (``429`` ...)."""
+        of_server: Counter[str] = getattr(self.chat, "failures", Counter())
+        return self.failures + of_server
+
     def check_budget(self) -> None:
         """Do nothing as long as something is left of the budget.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from adaplan_envs.core import TextEnv
 from adaplan_envs.errors import NoPlanError
+from adaplan_envs.simulated.cards import CardEnv
 from adaplan_envs.simulated.env import Scenario, SimulatedEnv
 from adaplan_envs.simulated.scripted import Replica, ScriptedSimulator
 from adaplan_envs.simulated.simulator import Simulator, get_simulator
@@ -128,15 +129,16 @@ class Twin(SimulatedEnv):
 
     def _scenario(self, task: Task, seed: int) -> Scenario:
         real = self._replica.at(task.id, seed, ())
-        return Scenario(
-            self._replica.observation, real.hidden_facts(), tuple(real.secrets()), manual(type(real).__doc__ or "")
-        )
+        told = real.manual if isinstance(real, CardEnv) else manual(type(real).__doc__ or "")
+        return Scenario(self._replica.observation, real.hidden_facts(), tuple(real.secrets()), told)
 
     def facts(self, observation: str) -> dict[str, Any]:
         return self._real.facts(observation)
 
     def admissible_actions(self) -> list[str] | None:
-        """Return what the real environment would list after the same actions; None where that has ended already."""
+        """Return what the real environment would list after the same actions; None where it has ended or is missing."""
+        if isinstance(self._real, CardEnv):
+            return None
         real = self._replay()
         return None if real is None else real.admissible_actions()
 
