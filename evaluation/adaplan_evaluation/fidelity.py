@@ -302,9 +302,9 @@ def _measure(done: Sequence[Comparison]) -> dict[str, Any]:
             faithful = each.first_divergence is None and len(each.twin) == len(each.script.real)
             whole.append((task, [1.0, float(outcome), float(faithful)]))
     sums_TC, whole_TC = sums_by_task(steps, 8), sums_by_task(whole, 3)
-    rates = {name: rate(sums_TC, column, 0, name) for column, name in enumerate(ASPECTS[:-1], 1)}
+    rates = {name: rate(sums_TC, column, 0, "steps") for column, name in enumerate(ASPECTS[:-1], 1)}
     rates["facts"] = rate(sums_TC, 6, 7, "facts")
-    rates["exact"] = rate(sums_TC, 5, 0, "exact")
+    rates["exact"] = rate(sums_TC, 5, 0, "steps")
     rates["outcome"], rates["faithful"] = (rate(whole_TC, column, 0, "whole") for column in (1, 2))
     parted = [each.first_divergence for each in done if each.first_divergence is not None]
     usage = sum((each.usage for each in done), Usage())

@@ -15,12 +15,14 @@ from adaplan_envs.errors import ConfigError, check_name
 from adaplan_evaluation.judges.llm import LLMJudge
 from adaplan_evaluation.judges.panel import Panel, load_judge
 from adaplan_evaluation.judges.plan_quality import PlanQuality, judge_plan
+from adaplan_evaluation.judges.plans import FrontierPlans
 from adaplan_evaluation.judges.rules import RulesJudge
 from adaplan_evaluation.judges.types import TERMS, Judge, Judgement, JudgementStatus
 from adaplan_evaluation.types import Episode
 
 __all__ = [
     "TERMS",
+    "FrontierPlans",
     "Judge",
     "Judgement",
     "JudgementStatus",
