@@ -59,7 +59,7 @@ def save_tiny(folder: Path, **settings: Any) -> str:
 
 
 class Bandit(TextEnv):
-    """One action; the arm that is paid is shown. Best possible mean success: 1."""
+    """One action; the arm that is paid is shown. Score: 1 for that arm, less for letters further from it."""
 
     name = "bandit"
     splits = {"train": 4, "test": 4}
@@ -70,11 +70,16 @@ class Bandit(TextEnv):
         return Task(self.task_id(split, index), split, index, "be paid", 1, "abcd"[index])
 
     def _begin(self, task: Task, seed: int) -> str:
-        self._state = None
+        self._state = 0.0
         return str(task.data)
+
+    def _score(self) -> float:
+        return float(self._state)
 
     def _apply(self, action: str) -> Outcome:
         paid = action == self.current_task.data
+        if len(action) == 1:
+            self._state = max(0.0, 0.9 - abs(ord(action) - ord(self.current_task.data)) / 100)
         return Outcome("paid" if paid else "not paid", ActionStatus.OK, action, success=paid, failed=not paid)
 
     def _make_expert(self) -> Any:

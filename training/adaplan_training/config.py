@@ -90,12 +90,15 @@ class RewardConfig:
     """What an episode is worth, beside the terms and weights of its stage.
 
     Attributes:
-        slack: an episode is efficient with at most ``1 + slack`` times the expert's steps.
+        judge: of the terms ``format``, ``adherence``, ``e2e`` and ``plan_quality``: ``rules``, or ``module:judge`` with
+            a `Judge` of yours.
+        slack: by the rules, an episode is efficient with at most ``1 + slack`` times the expert's steps.
         scale: divide advantages by the standard deviation of the group; without: Dr. GRPO.
         overlong_buffer: tokens in front of `AgentConfig.episode_tokens` over which a penalty of up to 1 grows.
         mask_overlong: don't train on episodes that ran out of tokens.
     """
 
+    judge: str = "rules"
     slack: float = 0.5
     scale: bool = True
     overlong_buffer: int = 0

@@ -18,12 +18,13 @@ from torch import Tensor
 from adaplan_agents.types import Agent
 from adaplan_envs.core import stable_rng
 from adaplan_envs.errors import TrainingError
+from adaplan_evaluation.judges import Judge
 from adaplan_training.config import Stage, TrainConfig
 from adaplan_training.losses import PolicyBatch, policy_loss, token_weights
 from adaplan_training.metrics import describe_groups
 from adaplan_training.optimise import Optimiser
 from adaplan_training.policy import Policy
-from adaplan_training.rewards import ScoredGroup, find_terms, is_masked, score_group
+from adaplan_training.rewards import ScoredGroup, Scorer
 from adaplan_training.rollout import Collector, Group
 from adaplan_training.sequences import Batch, TokenSequence, cut, joint_mask, parse_roles, take_shuffled
 
@@ -35,17 +36,18 @@ class GRPO:
         config: of the run.
         policy: what is trained.
         optimiser: of its parameters.
+        judge: instead of the one that the recipe names.
 
     Raises:
         ConfigError: a name in the recipe means nothing.
     """
 
-    def __init__(self, config: TrainConfig, policy: Policy, optimiser: Optimiser) -> None:
+    def __init__(self, config: TrainConfig, policy: Policy, optimiser: Optimiser, judge: Judge | None = None) -> None:
         self.config, self.policy, self.optimiser = config, policy, optimiser
         self.collector = Collector(config.rollout)
         self.tasks = self.collector.tasks()
         self._played: dict[str, float] = {}
-        self.terms = {name: find_terms([name])[name] for stage in config.stages for name in stage.rewards}
+        self.scorer = Scorer(config, judge)
 
     def steps_of(self, stage: Stage) -> int:
         """Return how many steps `stage` takes."""
@@ -82,19 +84,15 @@ class GRPO:
             error = episodes[0].error
             assert error is not None
             raise TrainingError(f"every episode of this step failed, the first with {error.type}: {error.message}")
-        terms = {name: self.terms[name] for name in stage.rewards}
-        return list(
-            await asyncio.gather(
-                *(score_group(group, terms, stage.rewards, self.config.reward, self.policy.window) for group in groups)
-            )
-        )
+        limit = self.policy.window
+        return list(await asyncio.gather(*(self.scorer.score(group, stage.rewards, limit) for group in groups)))
 
     def learn(self, scored: Sequence[ScoredGroup], step: int, lr: float) -> dict[str, float]:
         """Update the policy by the groups that teach something, a mini-batch at a time, and return the metrics."""
         live = [group for group in scored if not group.dead]
         stable_rng("mini-batches", self.config.seed, step).shuffle(live)
         size = self.config.rollout.mini_batch or len(live)
-        minis = [_MiniBatch(live[at : at + size], self.config, self.policy) for at in range(0, len(live), size or 1)]
+        minis = [_MiniBatch(live[at : at + size], self) for at in range(0, len(live), size or 1)]
         minis = [mini for mini in minis if mini.trained_tokens]
         if len(minis) > 1:  # all of them before the first update: the ratio is to the policy that played
             for mini in minis:
@@ -121,13 +119,13 @@ class GRPO:
 class _MiniBatch:
     """The groups of one optimiser step."""
 
-    def __init__(self, groups: Sequence[ScoredGroup], config: TrainConfig, policy: Policy) -> None:
-        self.config, self.policy = config, policy
+    def __init__(self, groups: Sequence[ScoredGroup], run: GRPO) -> None:
+        self.config, self.policy = config, policy = run.config, run.policy
         sequences: list[TokenSequence] = []
         advantages: list[float] = []
         for group in groups:
             for rollout, advantage in zip(group.rollouts, group.advantages, strict=True):
-                if not is_masked(rollout, config.reward):
+                if not run.scorer.is_masked(rollout):
                     sequences += rollout.sequences
                     advantages += [advantage] * len(rollout.sequences)
         self.advantages_B = torch.tensor(advantages, dtype=torch.float32)

@@ -48,7 +48,7 @@ class Policy:
         if config.lora_rank:
             self._adapted = _adapt(model, config)
         if config.gradient_checkpointing:
-            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            _checkpoint_activations(model)
         self.model = model
         self._trunk, self._head = _split_head(model)
         self._reference: tuple[Callable[..., Any], Callable[[Tensor], Tensor]] | None = None
@@ -204,6 +204,13 @@ def _disable_dropout(model: nn.Module) -> None:
         for name in ("attention_dropout", "dropout"):
             if isinstance(getattr(module, name, None), float):
                 setattr(module, name, 0.0)
+
+
+def _checkpoint_activations(model: Any) -> None:
+    if hasattr(model, "activation_checkpointing_enable"):  # its name from transformers 5.2x on
+        model.activation_checkpointing_enable({"use_reentrant": False})
+    else:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
 
 
 def _adapt(model: Any, config: ModelConfig) -> Any:

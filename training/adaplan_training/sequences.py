@@ -16,7 +16,7 @@ from adaplan_envs.errors import ConfigError, check_name
 
 T = TypeVar("T")
 
-ROLES = tuple(sorted(SAMPLED))
+ROLES = tuple(sorted(str(role) for role in SAMPLED))
 """Whose tokens can be trained."""
 
 

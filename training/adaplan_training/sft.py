@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from adaplan_envs.errors import ConfigError
 from adaplan_training.config import Stage, TrainConfig
 from adaplan_training.losses import imitation_loss, token_weights
 from adaplan_training.optimise import Optimiser
@@ -23,25 +22,14 @@ class SFT:
         config: of the run.
         policy: what is trained.
         optimiser: of its parameters.
-        sequences: the demonstrations.
-
-    Raises:
-        ConfigError: there is nothing to train on.
+        sequences: the demonstrations, at least one.
     """
 
     def __init__(
         self, config: TrainConfig, policy: Policy, optimiser: Optimiser, sequences: Sequence[TokenSequence]
     ) -> None:
         self.config, self.policy, self.optimiser = config, policy, optimiser
-        self.sequences = [sequence for sequence in sequences if any(sequence.trained[1:])]
-        fitting = [sequence for sequence in self.sequences if len(sequence) <= policy.window]
-        self.too_long = len(self.sequences) - len(fitting)
-        self.sequences = fitting
-        if not fitting:
-            raise ConfigError(
-                f"no demonstration to train on: {len(sequences)} were read, {self.too_long} of them are longer than "
-                f"the {policy.window} tokens that the model reads, the others have no token of the trained roles"
-            )
+        self.sequences = sequences
 
     def steps_of(self, stage: Stage) -> int:
         """Return how many steps `stage` takes."""

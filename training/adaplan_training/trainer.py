@@ -19,6 +19,7 @@ from adaplan_agents import make_agent
 from adaplan_agents.types import Agent
 from adaplan_envs.errors import ConfigError, OutputError
 from adaplan_evaluation import evaluate_async
+from adaplan_evaluation.judges import Judge
 from adaplan_evaluation.provenance import commit, versions
 from adaplan_training.checkpoint import Checkpoints
 from adaplan_training.config import Stage, TrainConfig
@@ -28,6 +29,7 @@ from adaplan_training.optimise import NonFiniteError, Optimiser, learning_rate
 from adaplan_training.policy import Policy
 from adaplan_training.recipe import to_dict
 from adaplan_training.rollout import Group
+from adaplan_training.sequences import parse_roles
 from adaplan_training.sft import SFT
 
 T = TypeVar("T")
@@ -84,10 +86,18 @@ class Trainer:
     Args:
         config: the run.
         policy: instead of the one that ``config.model`` names.
+        judge: instead of the one that ``config.reward.judge`` names.
         on_step: is told of every step.
     """
 
-    def __init__(self, config: TrainConfig, *, policy: Policy | None = None, on_step: OnStep | None = None) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        *,
+        policy: Policy | None = None,
+        judge: Judge | None = None,
+        on_step: OnStep | None = None,
+    ) -> None:
         self.config, self.on_step = config, on_step
         self.folder = Path(config.out)
         torch.manual_seed(config.seed)  # adapters begin at random; nothing else in training is left to chance
@@ -98,11 +108,12 @@ class Trainer:
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
         self.learner: GRPO | SFT
         if config.algorithm == "grpo":
-            self.learner = GRPO(config, self.policy, self.optimiser)
+            self.learner = GRPO(config, self.policy, self.optimiser, judge)
         else:
             from adaplan_training.sft_data import load_sequences
 
-            data = load_sequences(config.data.files, self.policy.chat, config.stages[0].roles)
+            roles = parse_roles(config.stages[0].roles)
+            data = load_sequences(config.data.files, self.policy.chat.vocabulary, roles, self.policy.window)
             self.learner = SFT(config, self.policy, self.optimiser, data)
         self.schedule = [stage for stage in config.stages for _ in range(self.learner.steps_of(stage))]
         """The stage of each step."""

@@ -1,0 +1,117 @@
+"""What a run would do, need and take, before it is begun."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+
+from torch import Tensor
+
+from adaplan_training.grpo import GRPO
+from adaplan_training.logprobs import CHUNK_ELEMENTS
+from adaplan_training.metrics import short
+from adaplan_training.sequences import TokenSequence, cut, parse_roles
+from adaplan_training.trainer import Trainer
+
+GIB = 2**30
+ACTIVATIONS = 20
+"""Numbers that a layer keeps for its backward pass, for each token and unit of width: attention and a gated MLP."""
+
+
+def describe_run(trainer: Trainer) -> list[tuple[str, str]]:
+    """Return rows of what and how much, the last of them measured by a few episodes and one backward pass.
+
+    Nothing is written and no weight is changed.
+    """
+    config, policy, learner = trainer.config, trainer.policy, trainer.learner
+    every = sum(parameter.numel() for parameter in policy.model.parameters())
+    trained = sum(parameter.numel() for parameter in policy.parameters())
+    rows = [("model", f"{config.model.spec}, {every:,} parameters, {trained:,} trained, on {policy.device}")]
+    for stage in config.stages:
+        rewards = ", ".join(f"{weight:g} {name}" for name, weight in stage.rewards.items())
+        what = f"{learner.steps_of(stage)} steps, trained: {', '.join(stage.roles)}"
+        rows.append((f"stage {stage.name}", what + (f", rewards: {rewards}" if config.algorithm == "grpo" else "")))
+    sequences: list[TokenSequence]
+    if isinstance(learner, GRPO):
+        tasks = Counter(short(task.env_id) for task in learner.tasks)
+        rows.append(("tasks", ", ".join(f"{count} {name}" for name, count in tasks.items())))
+        size = config.rollout.groups * config.rollout.group_size
+        rows.append(("step", f"{config.rollout.groups} tasks x {config.rollout.group_size} episodes"))
+        rows.append(("tokens of a step", f"at most {size * policy.window:,}"))
+        began = time.perf_counter()
+        sequences = asyncio.run(_play(trainer, learner))
+        scale = size / (min(2, config.rollout.groups) * config.rollout.group_size)
+        playing = (time.perf_counter() - began) * scale
+    else:
+        sequences = list(learner.sequences)
+        rows.append(("data", f"{len(sequences):,} sequences, {sum(map(len, sequences)):,} tokens"))
+        scale = config.data.batch / min(len(sequences), config.data.batch, 64)
+        sequences, playing = sequences[: min(config.data.batch, 64)], 0.0
+    rows.append(("memory", _memory(trainer)))
+    training = _train(trainer, sequences) * scale
+    steps, second = len(trainer.schedule), playing + training
+    tokens = sum(map(len, sequences)) * scale
+    rows.append(("measured", f"about {second:.1f} s and {tokens:,.0f} tokens a step ({playing:.1f} s of it playing)"))
+    rows.append(("time", f"about {_duration(steps * second)} for {steps} steps, beside evaluation"))
+    return rows
+
+
+async def _play(trainer: Trainer, learner: GRPO) -> list[TokenSequence]:
+    stage = trainer.config.stages[0]
+    groups = await learner.collector.collect(
+        trainer.agent(stage), trainer.policy.engine, learner.tasks[:2], parse_roles(stage.roles), "dry run"
+    )
+    return [sequence for group in groups for rollout in group.rollouts for sequence in rollout.sequences]
+
+
+def _train(trainer: Trainer, sequences: list[TokenSequence]) -> float:
+    """Return the seconds of a forward and a backward pass."""
+    policy = trainer.policy
+    began = time.perf_counter()
+    for batch in cut(sequences, trainer.config.optim.batch_tokens, policy.device):
+        logprobs_BT: Tensor = policy.logprobs(batch, 1.0)[0]
+        logprobs_BT.sum().backward()  # type: ignore[no-untyped-call]
+    seconds = time.perf_counter() - began
+    for parameter in policy.parameters():
+        parameter.grad = None
+    return seconds
+
+
+def _memory(trainer: Trainer) -> str:
+    """Return an estimate by parts, in GiB."""
+    config, policy = trainer.config, trainer.policy
+    settings = policy.model.config.get_text_config()
+    parameters = list(policy.model.parameters())
+    weights = sum(each.numel() * each.element_size() for each in parameters)
+    trained = sum(each.numel() * each.element_size() for each in policy.parameters())
+    copies = (config.loss.kl_weight > 0 and not config.model.lora_rank) * weights
+    copies += (config.model.sampler == "bfloat16") * 2 * sum(each.numel() for each in parameters)
+    layers, width = settings.num_hidden_layers, settings.hidden_size
+    heads = getattr(settings, "num_key_value_heads", None) or settings.num_attention_heads
+    head = getattr(settings, "head_dim", None) or width // settings.num_attention_heads
+    size = 2 if config.model.sampler == "bfloat16" else policy.model.dtype.itemsize
+    playing = 0
+    if config.algorithm == "grpo":
+        episodes = min(config.rollout.concurrency, config.rollout.groups * config.rollout.group_size)
+        playing = 2 * layers * heads * head * size * episodes * policy.window
+    bytes_each = 4 if config.model.precision == "float32" else 2
+    kept = (1 + ACTIVATIONS / layers) if config.model.gradient_checkpointing else ACTIVATIONS
+    tokens = max(config.optim.batch_tokens, policy.window)
+    training = int(kept * layers * width * bytes_each * tokens) + 3 * 4 * min(
+        CHUNK_ELEMENTS, tokens * policy.vocabulary
+    )
+    parts = {
+        "weights": weights + copies,
+        "gradients and AdamW": 3 * trained,
+        "KV cache at most": playing,
+        "activations": training,
+    }
+    text = ", ".join(f"{name} {amount / GIB:.2f}" for name, amount in parts.items())
+    return f"about {sum(parts.values()) / GIB:.1f} GiB: {text}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
