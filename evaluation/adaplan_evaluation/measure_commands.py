@@ -14,6 +14,7 @@ from adaplan_envs.errors import OutputError
 from adaplan_evaluation.commands import settings
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
 
 _RATES = {
@@ -69,8 +70,8 @@ def _run_fidelity(args: argparse.Namespace) -> int:
     return 0
 
 
-def fidelity_table(found: Mapping[str, Any]) -> Table:
-    """Return the figures of `fidelity` as a table."""
+def fidelity_table(found: Mapping[str, Any]) -> RenderableType:
+    """Return the figures of `fidelity` as a table, with what they mean below."""
     table = _table(f"{found['simulator']} against the real environments · {found['split']} split")
     for title in (*_RATES.values(), "parts\nat", "steps", "n", "err"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -82,11 +83,13 @@ def fidelity_table(found: Mapping[str, Any]) -> Table:
         counts = (parts, str(row["steps"]), str(row["episodes"]), str(row["errors"]))
         table.add_row(_short(name), *(_percent(row[key]) for key in _RATES), *counts)
     total = found["overall"]
-    caption = "Agreement: of steps (valid ... step: all of it), of facts, of episodes (outcome, whole)."
+    note = (
+        "Agreement of steps (valid, done, success, step: all of it), of facts, and of episodes (outcome, whole: every "
+        "step). parts at: the median step at which episodes part that do. n episodes; err: of them without an answer."
+    )
     if found["played"] < found["sequences"]:
-        caption += f" The budget ended it: {found['played']} of {found['sequences']} sequences were played."
-    table.caption = f"{caption} {total['tokens']:,} tokens{_cost(total['cost'])}."
-    return table
+        note += f" The budget ended it: {found['played']} of {found['sequences']} sequences were played."
+    return _noted(table, f"{note} {total['tokens']:,} tokens{_cost(total['cost'])}.")
 
 
 def _configure_judge_check(parser: argparse.ArgumentParser) -> None:
@@ -143,7 +146,7 @@ def _run_judge_check(args: argparse.Namespace) -> int:
     return 0
 
 
-def judge_tables(found: Mapping[str, Any]) -> Iterator[Table]:
+def judge_tables(found: Mapping[str, Any]) -> Iterator[RenderableType]:
     """Return the figures of `judge_check` as tables: one for each term, and the confusion of those with classes."""
     rows = dict(found["envs"])
     if len(rows) > 1:
@@ -156,23 +159,28 @@ def judge_tables(found: Mapping[str, Any]) -> Iterator[Table]:
         for name, row in rows.items():
             cells = [_ranged(row[term][key], percent="accuracy" in key) for key in measures]
             table.add_row(_short(name), *cells, str(row[term]["judged"]), str(row[term]["errors"]))
-        spent = f"{found['tokens']:,} tokens{_cost(found['cost'])}"
-        table.caption = f"[95% interval]; err: no score from the judge, in no rate. {spent} for all terms."
-        yield table
+        yield _noted(table, "[95% interval]; err: no score from the judge, in no rate.")
         if term in _CLASSES:
             confusion = _table(f"{term}: rows are the truth, columns what the judge says", "truth")
             for title in _CLASSES[term]:
                 confusion.add_column(title, justify="right")
             for title, counts in zip(_CLASSES[term], found["overall"][term]["confusion"], strict=True):
                 confusion.add_row(title, *map(str, counts))
-            yield confusion
+            yield _noted(confusion, "")
+    yield _noted(None, f"{found['episodes']} episodes, {found['tokens']:,} tokens{_cost(found['cost'])}.")
+
+
+def _noted(table: Table | None, note: str) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    return Group(*([] if table is None else [table]), Text(note, style="dim"))
 
 
 def _table(title: str, first: str = "environment") -> Table:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.caption_justify = "left"
     table.add_column(first, no_wrap=True)
     return table
 
