@@ -50,6 +50,12 @@ _CLAUSE = re.compile(
     r"in order to|until|where|which|if|when|and then|then|so)\b|[;:(]|\. "
 )
 _SEVERAL = re.compile(r"\b(?:or|either|then)\b|;")
+_ROW = re.compile(
+    r"(?:,|;| and) (?:and )?(?:then )?(?:answer|clean|close|cool|craft|drop|examine|get|go|guess|heat|move|open|pick|"
+    r"put|slice|take|toggle|turn|use)\b"
+)
+"""A further command in one step; "toggle and go through" is one command."""
+_DIRECTIONS = re.compile(r"\b(?:move|turn) (?:up|down|left|right)(?:,? (?:and )?(?:up|down|left|right)\b)")
 _NEGATION = frozenset({"not", "don't", "avoid", "never", "instead"})
 _MINOR = frozenset({"to", "from", "in", "on", "with", "using", "and", "or", "of"})
 _GUESS = re.compile(r"\b(?:guess|try|play|word(?: is)?|answer)[ :]*[\"'`]?([a-z]{5})\b")
@@ -71,7 +77,8 @@ def suggests_several(env: str, step: str) -> bool:
     """Whether a step offers a choice of commands, or a row of them."""
     if env == "wordle":
         return len(_guesses(step)) > 1
-    return _SEVERAL.search(wording(env, step)) is not None
+    text = wording(env, step).replace("toggle and go through", "go through")
+    return any(pattern.search(text) for pattern in (_SEVERAL, _ROW, _DIRECTIONS))
 
 
 def adherence(env: str, step: str, command: str) -> tuple[int, str]:
