@@ -182,14 +182,12 @@ class ChatClient:
         Raises:
             _Failure: whatever went wrong.
         """
-        fields = dict(request)
-        # top_k is no field of OpenAI's own protocol, but of most servers that follow it.
-        body = {"top_k": fields.pop("top_k")} if "top_k" in fields else None
-        known = {"model", "messages", "temperature", "top_p", "max_tokens", "stop", "seed"}
-        body = {**(body or {}), **{key: fields.pop(key) for key in list(fields) if key not in known}}
         openai = self._openai
         try:
-            raw = await client.chat.completions.with_raw_response.create(**fields, extra_body=body or None)
+            # All of it as extra_body: fields that are not OpenAI's own (top_k) go there anyway, and the client's walk
+            # through the messages by their types, which is what it does with the others, takes half of its time.
+            create = client.chat.completions.with_raw_response.create
+            raw = await create(model=request["model"], messages=[], extra_body=request)
             found = json.loads(raw.http_response.content)
         except openai.APITimeoutError:
             raise _Failure("timeout", f"no answer within {self._timeout:g} s") from None

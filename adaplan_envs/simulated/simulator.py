@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import inspect
 import json
 import os
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from adaplan_envs.chat import ChatClient, ChatReply, Message, Sampling, Usage, read_cache, write_cache
+from adaplan_envs.chat import ChatClient, ChatReply, Message, Sampling, Usage
+from adaplan_envs.chat_cache import cache_path, read_cache, write_cache
 from adaplan_envs.errors import ConfigError, ModelAccessError, UnknownNameError, check_name
 
 T = TypeVar("T")
@@ -81,8 +81,8 @@ class Simulator:
 
     def all_failures(self) -> Counter[str]:
         """Return the failures by kind: of answers (``malformed``, ``leak`` ...) and of the server (``429`` ...)."""
-        of_server: Counter[str] = getattr(self.chat, "failures", Counter())
-        return self.failures + of_server
+        of_server = getattr(self.chat, "failures", None)
+        return self.failures + (of_server if isinstance(of_server, Counter) else Counter())
 
     def check_budget(self) -> None:
         """Do nothing as long as something is left of the budget.
@@ -100,10 +100,7 @@ class Simulator:
         if self._cache is None or (sampling.temperature > 0 and sampling.seed is None):
             return None
         described = self.chat.describe() if hasattr(self.chat, "describe") else {}
-        content = [self.name, described, [dict(message) for message in messages], repr(sampling)]
-        text = json.dumps(content, sort_keys=True, ensure_ascii=False, default=str)
-        key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        return self._cache / key[:2] / f"{key}.json"
+        return cache_path(self._cache, [self.name, described, [dict(message) for message in messages], repr(sampling)])
 
 
 _shared: WeakValueDictionary[Any, Simulator] = WeakValueDictionary()

@@ -76,10 +76,10 @@ class FaultServer:
                 status, body = self._body(fault, request)
                 length = len(body) * 2 if fault == "half" else len(body)
                 extra = "retry-after: 0\r\n" if fault == "429" else ""
-                writer.write(
-                    f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{extra}content-length: {length}\r\n\r\n".encode()
-                    + body
+                head = (
+                    f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{extra}content-length: {length}\r\n\r\n"
                 )
+                writer.write(head.encode() + body)
                 await writer.drain()
                 if fault == "half":
                     return
