@@ -28,6 +28,8 @@ def _configure_eval(parser: argparse.ArgumentParser) -> None:
     add("--agent-set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the agent; repeatable")
     add("--envs", default="all", help="names, such as maze,wordle, or all that are installed (default: all)")
     add("--env-set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the environments; repeatable")
+    add("--backend", help="real, simulated (by a language model) or auto (default: real); see docs/simulated.md")
+    add("--simulator", help="who simulates: openai:NAME, smollm2, scripted ...")
     add("--split", default="test", help="of which tasks (default: test)")
     add("--episodes", type=_episodes, default=50, help="tasks of each environment, or all (default: 50)")
     add("--task", action="append", metavar="ID", help="play this task instead; repeatable")
@@ -86,7 +88,7 @@ def _run_eval(args: argparse.Namespace) -> int:
             repeats=args.repeats,
             seed=args.seed,
             max_steps=args.max_steps,
-            env_settings=settings(args.env_set),
+            env_settings={**settings(args.env_set), **_backend(args)},
             deadline=args.deadline,
             token_budget=args.token_budget,
             concurrency=args.concurrency,
@@ -98,6 +100,10 @@ def _run_eval(args: argparse.Namespace) -> int:
     _print_summary(run)
     overall = run.results["summary"]["overall"]
     return int(overall["errors"] == overall["episodes"])  # nothing was measured
+
+
+def _backend(args: argparse.Namespace) -> dict[str, Any]:
+    return {key: value for key in ("backend", "simulator") if (value := getattr(args, key)) is not None}
 
 
 def _print_summary(run: Run) -> None:

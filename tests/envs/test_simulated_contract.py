@@ -8,6 +8,7 @@ import gymnasium
 import pytest
 
 from adaplan_envs import SUITE, TextEnv, backends, vector
+from adaplan_envs.registration import Entry
 from tests.envs.episodes import digest, play
 from tests.envs.test_contract import (  # noqa: F401 - pytest runs them on the twins below
     test_a_snapshot_goes_back_exactly_also_in_a_new_environment,
@@ -39,12 +40,14 @@ for twin_id, entry in TWINS.items():
         )
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(twin_id, marks=() if entry.installed else pytest.mark.skip(f"pip install adaplan[{entry.extra}]"))
-        for twin_id, entry in TWINS.items()
-    ]
-)
+def _marks(entry: Entry) -> list[pytest.MarkDecorator]:
+    if not entry.installed:
+        return [pytest.mark.skip(f"pip install adaplan[{entry.extra}]")]
+    # ALFWorld's games take seconds to load, and a twin loads two of each.
+    return [pytest.mark.slow] if entry.short_name == "alfworld" else []
+
+
+@pytest.fixture(params=[pytest.param(twin_id, marks=_marks(entry)) for twin_id, entry in TWINS.items()])
 def env_id(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 from adaplan_envs import TextEnv, resolve_id
 from adaplan_envs.errors import ConfigError, NoPlanError, UnknownNameError
 from adaplan_envs.registration import SIMULATED
-from adaplan_evaluation import evaluate
+from adaplan_evaluation import evaluate, load_run
 from tests.envs.test_contract import GARBAGE, check_info
 
 VAULT = """
@@ -168,3 +168,12 @@ def test_what_is_missing_is_named(tmp_path: Path, task_file: Path) -> None:
         gymnasium.make(SIMULATED.id, task_file=task_file, simulator="scripted")
     with pytest.raises(UnknownNameError):
         make(task_file, split="valid")
+
+
+def test_the_eval_command_takes_a_backend(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from adaplan_envs.cli import main
+
+    arguments = "eval --agent expert --envs maze --episodes 2 --backend simulated --simulator scripted --out"
+    assert main([*arguments.split(), str(tmp_path / "run")]) == 0
+    assert [episode.backend for episode in load_run(tmp_path / "run").episodes] == ["simulated:scripted"] * 2
+    assert "100.0" in capsys.readouterr().out
