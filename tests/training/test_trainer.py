@@ -110,7 +110,7 @@ def test_a_run_that_broke_off_goes_on_to_the_same_numbers(lora_rank: int, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [0, 1, 4])
+@pytest.mark.parametrize("step", [0, 3])
 def test_a_run_that_was_killed_goes_on_to_the_same_numbers(step: int, tmp_path: Path) -> None:
     whole = train(recipe(tmp_path, out=str(tmp_path / "whole")))
     config = recipe(tmp_path)

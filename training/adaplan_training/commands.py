@@ -43,7 +43,9 @@ def _run(args: argparse.Namespace) -> int:
         with live() as on_step:
             result = train(config, resume=args.resume, on_step=on_step)
     except Stopped:
-        console.print(f"stopped; its checkpoint is in {config.out}: the same command with --resume goes on", soft_wrap=True)
+        console.print(
+            f"stopped; its checkpoint is in {config.out}: the same command with --resume goes on", soft_wrap=True
+        )
         return 130
     best = f"best success {result.best:.3f}, " if result.best is not None else ""
     name = "best" if result.best is not None else "last"

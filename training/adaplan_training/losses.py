@@ -44,7 +44,7 @@ class PolicyBatch:
 
     Attributes:
         logprobs_BT: of the tokens under the policy that is trained; carries the gradient.
-        old_logprobs_BT: under the policy as it was when the mini-batch began.
+        old_logprobs_BT: under the policy that played, as the trainer computes them.
         weights_BT: from `token_weights`; 0 for every token that is not trained.
         advantages_B: one a sequence.
         sampler_logprobs_BT: as the sampler reported them, or None.
@@ -116,7 +116,7 @@ def policy_loss(batch: PolicyBatch, config: LossConfig) -> tuple[Tensor, dict[st
 
     Returns:
         The loss, a scalar that adds up over micro-batches; and weighted sums that add up likewise: ``ratio``,
-        ``clip_fraction``, ``kl`` (from the reference), ``policy_kl`` (from the policy at the start of the mini-batch),
+        ``clip_fraction``, ``kl`` (from the reference), ``policy_kl`` (from the policy that played),
         ``importance`` (mean weight) and ``mismatch`` (KL of sampler from trainer).
     """
     log_ratio_BT = batch.logprobs_BT - batch.old_logprobs_BT

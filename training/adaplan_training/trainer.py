@@ -29,7 +29,6 @@ from adaplan_training.optimise import NonFiniteError, Optimiser, learning_rate
 from adaplan_training.policy import Policy
 from adaplan_training.recipe import to_dict
 from adaplan_training.rollout import Group
-from adaplan_training.sequences import parse_roles
 from adaplan_training.sft import SFT
 
 T = TypeVar("T")
@@ -112,8 +111,7 @@ class Trainer:
         else:
             from adaplan_training.sft_data import load_sequences
 
-            roles = parse_roles(config.stages[0].roles)
-            data = load_sequences(config.data.files, self.policy.chat.vocabulary, roles, self.policy.window)
+            data = load_sequences(config.data.files, self.policy.chat, config.stages[0].roles)
             self.learner = SFT(config, self.policy, self.optimiser, data)
         self.schedule = [stage for stage in config.stages for _ in range(self.learner.steps_of(stage))]
         """The stage of each step."""
