@@ -61,15 +61,6 @@ class RowCache(Cache):
                 layer.keys[target, :, :length] = layer.keys[source, :, :length]
                 layer.values[target, :, :length] = layer.values[source, :, :length]
 
-    def swap_rows(self, one: int, other: int, length: int) -> None:
-        """Swap the first `length` tokens of two rows."""
-        for layer in self.layers:
-            for states in (layer.keys, layer.values):
-                if states is not None:
-                    kept = states[one, :, :length].clone()
-                    states[one, :, :length] = states[other, :, :length]
-                    states[other, :, :length] = kept
-
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Return 0: positions and masks always come from the caller."""
         return 0

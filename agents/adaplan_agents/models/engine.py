@@ -290,10 +290,11 @@ class Engine:
         if not self._cached:
             return torch.cat([self._read_alone(row, ids) for row, ids in zip(rows, tokens, strict=True)])
         width = max(map(len, tokens))
-        # Decoding most rows: take all of them, so that the cache is sliced and not copied. The others' extra token
-        # lands behind their last one, where the next real token overwrites it.
-        dense = width == 1 and 2 * len(rows) >= len(self._rows)
-        batch = self._rows if dense else rows
+        # The first rows, without a gap, are a slice of the cache; others have to be copied out of it. Decoding fills
+        # small gaps: their extra token lands behind their last one, where the next real token overwrites it.
+        top = max(row.index for row in rows) + 1
+        dense = top == len(rows) or (width == 1 and top <= 2 * len(rows))
+        batch = self._rows[:top] if dense else rows
         given = {id(row): ids for row, ids in zip(rows, tokens, strict=True)}
         columns_NT, ids_NT, ends = [], [], []
         for row in batch:
