@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401 - its hook for the exit must be older than the one below
 import inspect
 import json
 import os
 import threading
 from collections import Counter
 from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
@@ -183,6 +185,7 @@ def _load(spec: str, options: dict[str, Any]) -> Any:
 
 
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
+_waiting: set[Future[Any]] = set()
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -195,9 +198,20 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
         if loop is None:
             loop = _loops[os.getpid()] = asyncio.new_event_loop()
             threading.Thread(target=loop.run_forever, name="adaplan-simulator", daemon=True).start()
+            # Python's exit waits for the threads of executors before anything that atexit knows: a stopped run would
+            # hang until the last answers are there. What is registered last is called first.
+            threading._register_atexit(_give_up)  # type: ignore[attr-defined]
     future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    _waiting.add(future)
     try:
         return future.result()
     except BaseException:
         future.cancel()
         raise
+    finally:
+        _waiting.discard(future)
+
+
+def _give_up() -> None:
+    for future in list(_waiting):
+        future.cancel()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,6 +31,7 @@ from adaplan_envs.simulated.guard import Guard
 from adaplan_envs.simulated.protocol import Answer, UnusableAnswer, read_action, read_answer, write_action
 from adaplan_envs.simulated.scripted import WRONG_OBSERVATION
 from adaplan_envs.simulated.simulator import BudgetSpentError
+from tests.conftest import ROOT
 
 GOOD = Answer("at 1, 1", True, "You see a hat.", False, False)
 
@@ -494,6 +497,34 @@ def test_episodes_in_threads_wait_for_their_answers_at_the_same_time() -> None:
         infos = list(pool.map(lambda env: env.step("move up")[-1], envs))
     assert [info["error"] for info in infos] == [None] * 16
     assert sum(thread.name == "adaplan-simulator" for thread in threading.enumerate()) == 1
+
+
+def test_a_program_that_stops_does_not_wait_for_answers() -> None:
+    code = """
+import asyncio, threading
+import gymnasium
+
+asked = threading.Event()
+
+class Never:
+    async def chat(self, messages):
+        if len(messages) == 2:
+            return '{"valid": true, "observation": "Once.", "done": false, "success": false}'
+        asked.set()
+        await asyncio.Event().wait()
+
+env = gymnasium.make("adaplan_envs:AdaPlan/Maze-v0", backend="simulated", simulator=Never())
+env.reset(seed=0)
+env.step("move up")
+
+from concurrent.futures import ThreadPoolExecutor
+
+ThreadPoolExecutor(1).submit(env.step, "move up")
+asked.wait()
+print("stopping")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "stopping\n", "")
 
 
 # -- backends -------------------------------------------------------------------------------------------------------
