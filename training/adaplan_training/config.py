@@ -47,6 +47,8 @@ class AgentConfig:
         temperature: of rollouts; evaluation is greedy.
         turn_tokens: most tokens of one answer.
         episode_tokens: most tokens of a conversation, prompts and observations included; None for the model's limit.
+        executor: a model, such as ``hf:DIR``, that acts and is frozen, while the policy plans; for agents with a
+            separate planner (``adaplan``, ``mpo``). For a frozen planner give ``settings: {planner: hf:DIR}``.
     """
 
     name: str = "adaplan"
@@ -54,6 +56,23 @@ class AgentConfig:
     temperature: float = 1.0
     turn_tokens: int = 256
     episode_tokens: int | None = None
+    executor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlansConfig:
+    """Where plans come from in stages that don't leave them to the policy.
+
+    Attributes:
+        frontier: for ``plans: frontier``: ``expert`` (the environment's own, from every state), or a model such as
+            ``openai:NAME``, whose best candidate for a task is kept for all its episodes.
+        candidates: plans of which one is selected, for ``plans: select`` and of a frontier model.
+        cache: folder in which a frontier model's plans are kept.
+    """
+
+    frontier: str = "expert"
+    candidates: int = 4
+    cache: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +109,8 @@ class RewardConfig:
     """What an episode is worth, beside the terms and weights of its stage.
 
     Attributes:
-        judge: of the terms ``format``, ``adherence``, ``e2e`` and ``plan_quality``: ``rules``, or ``module:judge`` with
-            a `Judge` of yours.
+        judge: of the terms ``format``, ``adherence``, ``e2e`` and ``plan_quality``: ``rules``, a model such as
+            ``openai:NAME``, or ``module:judge`` with a `Judge` of yours.
         slack: by the rules, an episode is efficient with at most ``1 + slack`` times the expert's steps.
         scale: divide advantages by the standard deviation of the group; without: Dr. GRPO.
         overlong_buffer: tokens in front of `AgentConfig.episode_tokens` over which a penalty of up to 1 grows.
@@ -151,8 +170,11 @@ class Stage:
         steps: how many steps.
         roles: whose tokens are trained: ``planner``, ``executor``.
         rewards: term -> weight, see ``docs/training.md``. A weight of 0 has the term logged and not trained on.
-        agent: settings of the agent in the rollouts of this stage, on top of the run's, such as
-            ``{"plan_source": "expert"}``. Evaluation never sees them.
+        plans: where they come from: ``own`` (the agent's usual way), ``select`` (the policy writes
+            `PlansConfig.candidates` and one is selected), ``frontier`` (see `PlansConfig`).
+        agent: settings of the agent in the rollouts of this stage, on top of the run's. Evaluation sees neither these
+            nor `plans`.
+        joint: its steps alternate with those of the stage before.
     """
 
     name: str = "train"
@@ -160,7 +182,9 @@ class Stage:
     steps: int | None = None
     roles: list[str] = field(default_factory=lambda: ["planner", "executor"])
     rewards: dict[str, float] = field(default_factory=lambda: {"format": 1.0, "e2e": 1.0})
+    plans: Literal["own", "select", "frontier"] = "own"
     agent: dict[str, Any] = field(default_factory=dict)
+    joint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +235,7 @@ class TrainConfig:
     model: ModelConfig
     algorithm: Literal["grpo", "sft"] = "grpo"
     agent: AgentConfig = field(default_factory=AgentConfig)
+    plans: PlansConfig = field(default_factory=PlansConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     data: DataConfig = field(default_factory=DataConfig)
@@ -253,6 +278,7 @@ def check_values(config: TrainConfig) -> None:
             ),
             ("rollout.concurrency", rollout.concurrency, rollout.concurrency >= 1, "1 or more"),
             ("data.batch", config.data.batch, config.data.batch >= 1, "1 or more"),
+            ("plans.candidates", config.plans.candidates, config.plans.candidates >= 1, "1 or more"),
             ("optim.lr", optim.lr, optim.lr >= 0, "0 or more"),
             ("optim.warmup", optim.warmup, 0 <= optim.warmup < 1, "a share of all steps, at least 0 and below 1"),
             ("optim.clip", optim.clip, optim.clip >= 0, "0 or more"),
@@ -268,6 +294,8 @@ def check_values(config: TrainConfig) -> None:
             wrong.append(f"stages.{number}: give either epochs or steps")
         elif (stage.steps if stage.epochs is None else stage.epochs) <= 0:  # type: ignore[operator]
             wrong.append(f"stages.{number}: epochs or steps must be above 0")
+        if number == 0 and stage.joint:
+            wrong.append("stages.0 is joint, but there is no stage before it")
         if config.algorithm == "grpo" and not any(stage.rewards.values()):
             wrong.append(f"stages.{number}.rewards has no weight but 0; nothing could be learned")
     if config.algorithm == "sft" and not config.data.files:

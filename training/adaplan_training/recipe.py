@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from adaplan_envs.errors import ConfigError, UnknownNameError, check_name
 from adaplan_training.config import TrainConfig
+from adaplan_training.stages import expand, merged
 
 T = TypeVar("T")
 
@@ -28,20 +29,36 @@ def from_dict(record: Mapping[str, Any]) -> TrainConfig:
         UnknownNameError: a key that does not exist; the message lists the nearest.
         ConfigError: a value of the wrong type or out of range.
     """
-    return _build(TrainConfig, record, "")
+    stages = {"stages": expand(record["stages"])} if "stages" in record else {}
+    return _build(TrainConfig, {**record, **stages}, "")
 
 
 def load_recipe(recipe: str | Path, overrides: Sequence[str] = ()) -> TrainConfig:
     """Return the run that a recipe describes.
 
     Args:
-        recipe: a YAML file, or the name of a built-in one, such as ``tiny/maze-grpo``.
+        recipe: a YAML file, or the name of a built-in one, such as ``tiny/maze-grpo``. Its key ``extends`` may name
+            another, whose settings are taken where it has none of its own.
         overrides: ``key=value`` with dotted keys, such as ``optim.lr=1e-5``, ``stages.0.steps=20`` or
             ``agent.settings.replan=deviation``; values are read as YAML.
 
     Raises:
         ConfigError: no such recipe, key or value; the message names the nearest.
     """
+    import yaml
+
+    record = _read(recipe)
+    try:
+        pairs = [(key, yaml.safe_load(value)) for key, value in map(_split, overrides)]
+    except yaml.YAMLError as error:
+        raise ConfigError(f"an override is not valid YAML: {error}") from None
+    for key, value in pairs:
+        _override(record, key, value)
+    return from_dict(record)
+
+
+def _read(recipe: str | Path) -> dict[str, Any]:
+    """Return a recipe as plain data, on top of the one that it extends, with its stages spelt out."""
     import yaml
 
     path = Path(recipe)
@@ -53,15 +70,20 @@ def load_recipe(recipe: str | Path, overrides: Sequence[str] = ()) -> TrainConfi
             raise UnknownNameError("recipe (nor is it a file)", str(recipe), known)
         text = (files("adaplan_training") / "recipes" / f"{recipe}.yaml").read_text(encoding="utf-8")
     try:
-        record = yaml.safe_load(text)
-        pairs = [(key, yaml.safe_load(value)) for key, value in map(_split, overrides)]
+        record: Any = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{recipe} or an override is not valid YAML: {error}") from None
+        raise ConfigError(f"{recipe} is not valid YAML: {error}") from None
     if not isinstance(record, dict):
         raise ConfigError(f"{recipe} holds no settings")
-    for key, value in pairs:
-        _override(record, key, value)
-    return from_dict(record)
+    if "extends" in record:
+        try:
+            record = merged(_read(record.pop("extends")), record)
+        except RecursionError:
+            raise ConfigError(f"{recipe} extends itself") from None
+    settings: dict[str, Any] = record
+    if "stages" in settings:  # so that an override such as stages.0.epochs=2 finds them
+        settings["stages"] = expand(settings["stages"])
+    return settings
 
 
 def recipe_names() -> list[str]:

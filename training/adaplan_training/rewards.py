@@ -10,9 +10,10 @@ from typing import cast
 import torch
 
 from adaplan_agents.loading import load_object
+from adaplan_agents.models import model_names
 from adaplan_envs.errors import ConfigError, UnknownNameError
 from adaplan_envs.types import StopReason
-from adaplan_evaluation.judges import TERMS, Judge, RulesJudge
+from adaplan_evaluation.judges import TERMS, Judge, LLMJudge, RulesJudge
 from adaplan_evaluation.types import Episode
 from adaplan_training.config import TrainConfig
 from adaplan_training.losses import group_advantages, overlong_penalty
@@ -122,8 +123,10 @@ def _judge(config: TrainConfig) -> Judge:
     name = config.reward.judge
     if name == "rules":
         return RulesJudge(slack=config.reward.slack, env_settings=config.rollout.settings)
+    if name.partition(":")[0] in model_names():
+        return LLMJudge(name, env_settings=config.rollout.settings)
     if ":" not in name:
-        raise UnknownNameError("judge", name, ["rules", "module:judge"])
+        raise UnknownNameError("judge", name, ["rules", "openai:NAME", "module:judge"])
     found = load_object(name, "judge")
     if not isinstance(found, Judge):
         raise ConfigError(f"judge {name!r} is {type(found).__name__}, which is no adaplan_evaluation.judges.Judge")

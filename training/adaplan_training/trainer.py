@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import torch
 import yaml
 
-from adaplan_agents import make_agent
 from adaplan_agents.types import Agent
 from adaplan_envs.errors import ConfigError, OutputError
 from adaplan_evaluation import evaluate_async
@@ -30,6 +29,7 @@ from adaplan_training.policy import Policy
 from adaplan_training.recipe import to_dict
 from adaplan_training.rollout import Group
 from adaplan_training.sft import SFT
+from adaplan_training.stages import Players, schedule
 
 T = TypeVar("T")
 OnStep = Callable[[int, int, dict[str, Any]], None]
@@ -113,7 +113,11 @@ class Trainer:
 
             data = load_sequences(config.data.files, self.policy.chat, config.stages[0].roles)
             self.learner = SFT(config, self.policy, self.optimiser, data)
-        self.schedule = [stage for stage in config.stages for _ in range(self.learner.steps_of(stage))]
+        self.players = Players(config, self.policy.chat)
+        if config.algorithm == "grpo":
+            for stage in config.stages:  # settings that make no agent are told of now, not hours later
+                self.players.agent(stage)
+        self.schedule = schedule(config.stages, self.learner.steps_of)
         """The stage of each step."""
         self.done = 0
         """Steps that were made."""
@@ -126,12 +130,7 @@ class Trainer:
 
     def agent(self, stage: Stage | None = None) -> Agent:
         """Return the agent of a stage's rollouts; the greedy one of evaluation for None."""
-        config = self.config.agent
-        settings = {**config.settings, **(stage.agent if stage is not None else {})}
-        temperature = config.temperature if stage is not None else 0.0
-        return make_agent(
-            config.name, self.policy.chat, temperature=temperature, max_tokens=config.turn_tokens, **settings
-        )
+        return self.players.agent(stage)
 
     def run(self, resume: bool = False) -> Result:
         """Run to the end; see `train`."""
@@ -179,6 +178,7 @@ class Trainer:
                     await self._step(log)
         finally:
             log.close()
+            await self.players.aclose()
 
     async def _step(self, log: MetricsLog) -> None:
         stage, step = self.schedule[self.done], self.done
