@@ -58,8 +58,11 @@ def save_tiny(folder: Path, **settings: Any) -> str:
     return f"hf:{folder}"
 
 
+BEST = "i"
+
+
 class Bandit(TextEnv):
-    """One action; the arm that is paid is shown. Score: 1 for that arm, less for letters further from it."""
+    """One action: a letter. The same one is best in every task; its score is 1, that of others falls with distance."""
 
     name = "bandit"
     splits = {"train": 4, "test": 4}
@@ -67,11 +70,11 @@ class Bandit(TextEnv):
     default_max_steps = 1
 
     def make_task(self, split: str, index: int) -> Task:
-        return Task(self.task_id(split, index), split, index, "be paid", 1, "abcd"[index])
+        return Task(self.task_id(split, index), split, index, "be paid", 1, BEST)
 
     def _begin(self, task: Task, seed: int) -> str:
         self._state = 0.0
-        return str(task.data)
+        return "abcd"[task.index]
 
     def _score(self) -> float:
         return float(self._state)

@@ -20,7 +20,7 @@ ACTIVATIONS = 20
 
 
 def describe_run(trainer: Trainer) -> list[tuple[str, str]]:
-    """Return rows of what and how much, the last of them measured by a few episodes and one backward pass.
+    """Return rows of what and how much, the last of them measured by one group of episodes, or a few demonstrations, and a backward pass.
 
     Nothing is written and no weight is changed.
     """
@@ -41,13 +41,13 @@ def describe_run(trainer: Trainer) -> list[tuple[str, str]]:
         rows.append(("tokens of a step", f"at most {size * policy.window:,}"))
         began = time.perf_counter()
         sequences = asyncio.run(_play(trainer, learner))
-        scale = size / (min(2, config.rollout.groups) * config.rollout.group_size)
+        scale = config.rollout.groups
         playing = (time.perf_counter() - began) * scale
     else:
         sequences = list(learner.sequences)
         rows.append(("data", f"{len(sequences):,} sequences, {sum(map(len, sequences)):,} tokens"))
-        scale = config.data.batch / min(len(sequences), config.data.batch, 64)
-        sequences, playing = sequences[: min(config.data.batch, 64)], 0.0
+        sequences, playing = sequences[: min(config.data.batch, 8)], 0.0
+        scale = config.data.batch / len(sequences)
     rows.append(("memory", _memory(trainer)))
     training = _train(trainer, sequences) * scale
     steps, second = len(trainer.schedule), playing + training
@@ -60,7 +60,7 @@ def describe_run(trainer: Trainer) -> list[tuple[str, str]]:
 async def _play(trainer: Trainer, learner: GRPO) -> list[TokenSequence]:
     stage = trainer.config.stages[0]
     groups = await learner.collector.collect(
-        trainer.agent(stage), trainer.policy.engine, learner.tasks[:2], parse_roles(stage.roles), "dry run"
+        trainer.agent(stage), trainer.policy.engine, learner.tasks[:1], parse_roles(stage.roles), "dry run"
     )
     return [sequence for group in groups for rollout in group.rollouts for sequence in rollout.sequences]
 
