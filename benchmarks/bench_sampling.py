@@ -22,7 +22,8 @@ from adaplan_envs.chat import Sampling
 from adaplan_training.make_model import Shape, random_model, train_tokenizer
 
 VOCABULARY, BATCH, PROMPT, NEW = 2048, 64, 128, 128
-TURNS, EPISODES, OBSERVATION, ANSWER = 20, 16, 60, 40
+TURNS, OBSERVATION, ANSWER = 20, 40, 20
+"""About what a turn of MAZE is with the tokenizer of `adaplan make-model`."""
 ROUNDS = 3
 
 
@@ -76,24 +77,29 @@ def throughput(model: Any) -> tuple[float, float]:
     return ours, theirs
 
 
+def words() -> list[str]:
+    """Return five hundred words, each of which becomes one token."""
+    rng = random.Random(0)
+    return sorted({"".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=5)) for _ in range(500)})
+
+
 async def talk(chat: HFModel, number: int, times: list[list[float]]) -> int:
     """Hold one conversation of `TURNS` turns and return how many of its tokens the model had to read."""
     rng = random.Random(number)
-    conversation = chat.open("You act in a text environment.")
-    last: dict[str, int] = {}
+    conversation = chat.open("".join(f" {word}" for word in rng.choices(words(), k=PROMPT)))
     for turn in range(TURNS):
-        observation = chat.tokenizer.decode([rng.randrange(300, VOCABULARY) for _ in range(OBSERVATION)])
+        observation = "".join(f" {word}" for word in rng.choices(words(), k=OBSERVATION))
         conversation.user(observation, Provenance.OBSERVATION)
         start = perf_counter()
         sampling = Sampling(temperature=1.0, max_tokens=ANSWER, stop=STOP, seed=turn)
         await conversation.sample(sampling, Provenance.EXECUTOR)
         times[turn].append(perf_counter() - start)
-        last["tokens"] = len(conversation.context) - 1  # nobody has to read the last one
     conversation.close()
-    return last["tokens"]
+    assert conversation.context is not None
+    return len(conversation.context) - 1  # nobody has to read the last one
 
 
-def turns(model: Any, tokenizer: Any) -> tuple[float, float]:
+def turns(model: Any, tokenizer: Any, episodes: int) -> tuple[float, float]:
     """Return tokens read over tokens of the episodes, and the time of turn 20 over that of turn 2."""
     chat = HFModel(model, tokenizer, window=4096)
     chat.vocabulary.ends = frozenset()  # answers of full length
@@ -102,7 +108,7 @@ def turns(model: Any, tokenizer: Any) -> tuple[float, float]:
         times: list[list[float]] = [[] for _ in range(TURNS)]
 
         async def all_of_them(times: list[list[float]] = times) -> int:
-            return sum(await asyncio.gather(*[talk(chat, number, times) for number in range(EPISODES)]))
+            return sum(await asyncio.gather(*[talk(chat, number, times) for number in range(episodes)]))
 
         before = chat.sampler.stats.read + chat.sampler.stats.shared  # type: ignore[attr-defined]
         tokens = asyncio.run(all_of_them())
@@ -115,18 +121,23 @@ def turns(model: Any, tokenizer: Any) -> tuple[float, float]:
 
 def run() -> list[dict[str, Any]]:
     """Return the figures."""
-    tokenizer = train_tokenizer(["You act in a text environment."], VOCABULARY)
+    tokenizer = train_tokenizer([f" {word}" for word in words()] * 3, VOCABULARY)
     model = random_model("llama", Shape(192, 6), tokenizer).eval()
     ours, theirs = throughput(model)
-    read, growth = turns(model, tokenizer)
-    return [
+    rows = [
         {"name": f"tokens/s, 3M, batch {BATCH}, {PROMPT} + {NEW}", "ours": ours, "baseline": theirs}
-        | {"ratio": ours / theirs, "goal": "at least 1.4"},
-        {"name": f"tokens read over tokens of the episode, {TURNS} turns", "ours": read, "baseline": 1.0}
-        | {"ratio": read, "goal": "1.0"},
-        {"name": "time of turn 20 over turn 2", "ours": growth, "baseline": 1.0}
-        | {"ratio": growth, "goal": "at most 1.5"},
+        | {"ratio": ours / theirs, "goal": "at least 1.4"}
     ]
+    for episodes in (1, 16):
+        read, growth = turns(model, tokenizer, episodes)
+        what = f"{episodes} conversation{'s at once' if episodes > 1 else ''}, {TURNS} turns"
+        rows += [
+            {"name": f"tokens read over tokens of the episode, {what}", "ours": read, "baseline": 1.0}
+            | {"ratio": read, "goal": "1.0"},
+            {"name": f"time of turn {TURNS} over turn 2, {what}", "ours": growth, "baseline": 1.0}
+            | {"ratio": growth, "goal": "at most 1.5"},
+        ]
+    return rows
 
 
 if __name__ == "__main__":
