@@ -115,6 +115,7 @@ def test_the_whole_way_at_tiny_scale_from_random_weights_to_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(reproduce, "_PARAMETERS", {"3M": 300_000})
+    monkeypatch.setattr(reproduce, "_DEMOS_EACH", 2)
     options = ["--out", str(tmp_path), "--seeds", "1", "--episodes", "1", "--envs", "maze"]
     assert command("1", *SMALL, *options) == 0
     page = (tmp_path / "tiny" / "3M" / "table-1.md").read_text()

@@ -162,6 +162,8 @@ class Study:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the metrics of PilotRL's run by the first seed (Figure 3)."""
+        if self._makes_start:
+            self._start()
         return read_metrics(self._trained(PILOTRL, self.config.seeds[0]) / "metrics.jsonl")
 
     def _paths(self) -> Iterator[Path]:
@@ -207,7 +209,7 @@ class Study:
             self.tell(f"playing: {row.label}, seed {seed}")
             config = self._config(row.training or PILOTRL, seed)
             agent = config.agent.name if row.training else row.agent
-            settings: dict[str, Any] = {**(config.agent.settings if row.training else {})}
+            settings: dict[str, Any] = {**(config.agent.settings if agent == config.agent.name else {})}
             model = self._spec(row.training or START, seed)
             if config.agent.executor is not None and row.training is not None:
                 model, settings["planner"] = config.agent.executor, model
@@ -276,9 +278,10 @@ class Study:
         path = self.folder / f"{agent}.jsonl"
         if not path.exists():
             self.tell(f"demonstrations of {agent}")
-            rollout = load_recipe(f"{self.config.scale}/pilotrl", self.config.overrides).rollout
+            recipe = load_recipe(f"{self.config.scale}/pilotrl", self.config.overrides)
+            rollout, settings = recipe.rollout, recipe.agent.settings if agent == recipe.agent.name else {}
             tasks = None if rollout.tasks is None else _DEMOS_EACH * rollout.tasks
-            config = DemoConfig(agent, envs=rollout.envs, env_settings=rollout.settings, tasks=tasks)
+            config = DemoConfig(agent, settings, envs=rollout.envs, env_settings=rollout.settings, tasks=tasks)
 
             async def collect() -> list[Any]:
                 return [each async for each in demonstrate(config)]

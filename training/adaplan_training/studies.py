@@ -158,7 +158,9 @@ SCALE_DIFFERENCES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "tiny": (
             "Models have about 3 million weights (10 million for the second model), made from nothing; tiny/start, an "
             "SFT on a few demonstrations in every format, takes the place of the instruct model, one for all seeds.",
-            "20 training tasks of each environment, groups of 8 members, 8 groups a step, lr 1e-4, at most 20 actions.",
+            "20 training tasks of each environment, groups of 8 members, 8 groups a step, lr 1e-4, 2 candidate plans.",
+            "At most 40 actions, and plans are revised on deviation alone: revising after every action makes the "
+            "conversation several times as long.",
             "The mean of so few seeds and tasks has wide intervals: differences within them mean nothing.",
         ),
     }
