@@ -20,7 +20,7 @@ ACTIVATIONS = 20
 
 
 def describe_run(trainer: Trainer) -> list[tuple[str, str]]:
-    """Return rows of what and how much, the last of them measured by one group of episodes, or a few demonstrations, and a backward pass.
+    """Return rows of what and how much, the last of them measured: one group of episodes, or a few demonstrations.
 
     Nothing is written and no weight is changed.
     """
