@@ -4,7 +4,7 @@
 
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(PY) -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 NEEDS := setup.cfg pyproject.toml constraints.txt
 
 .PHONY: demo test bench lint docs clean
