@@ -17,6 +17,7 @@ from adaplan_training.commands_study import REPRODUCE
 from adaplan_training.reproduce import Study, StudyConfig
 from adaplan_training.studies import TABLES
 from adaplan_training.study_tables import main_table
+from adaplan_training.trainer import train
 from tests.conftest import ROOT
 from tests.training.tiny import save_tiny
 
@@ -78,7 +79,7 @@ def test_wrong_names_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_grid_is_made_kept_and_mended_where_it_broke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config, train = small(tmp_path), reproduce.train
+    config = small(tmp_path)
 
     def broken(run: Any, **options: Any) -> Any:
         if run.out.endswith("executor"):
@@ -130,6 +131,9 @@ def test_the_whole_way_at_tiny_scale_from_random_weights_to_a_page(
     assert command("10", *SMALL, *options, "--frontier", spec) == 0
     agreement = (tmp_path / "tiny" / "3M" / "table-10.md").read_text()
     assert f"| {spec} |" in agreement
+    assert command("9", *SMALL, *options, "--frontier", spec) == 0
+    frontier = (tmp_path / "tiny" / "3M" / "table-9.md").read_text()
+    assert "| expert and rules (simulator) |" in frontier and f"| {spec} |" in frontier
 
 
 def judge(messages: Any) -> str:

@@ -66,6 +66,7 @@ class Scorer:
         self.config = config.reward
         names = dict.fromkeys(name for stage in config.stages for name in stage.rewards)
         self.functions = {name: _function(name) for name in names if name not in TERMS}
+        self._owned = judge is None
         self.judge = judge or _judge(config)
 
     async def score(self, group: Group, weights: Mapping[str, float], limit: int) -> ScoredGroup:
@@ -105,6 +106,11 @@ class Scorer:
                 value = self.functions[name](episode)
                 values[name] = await value if inspect.isawaitable(value) else value
         return values
+
+    async def aclose(self) -> None:
+        """Release the judge, where the recipe named it."""
+        if self._owned:
+            await self.judge.aclose()
 
     def is_masked(self, rollout: Rollout) -> bool:
         """Return whether the episode counts in its group's baseline, but is not trained on itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -30,7 +31,9 @@ class Training:
     def name(self) -> str:
         """Of its folder: the same for the same run, in whichever table."""
         own = "".join(f"_{each}" for each in self.overrides)
-        return self.recipe + "".join(letter if letter.isalnum() else "-" for letter in own).rstrip("-")
+        name = self.recipe + "".join(letter if letter.isalnum() else "-" for letter in own).rstrip("-")
+        # Names of models may be long, and a file system takes 255 bytes.
+        return name if len(name) <= 80 else f"{name[:70]}-{hashlib.sha256(own.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True)

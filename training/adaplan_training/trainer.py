@@ -179,6 +179,8 @@ class Trainer:
         finally:
             log.close()
             await self.players.aclose()
+            if isinstance(self.learner, GRPO):
+                await self.learner.scorer.aclose()
 
     async def _step(self, log: MetricsLog) -> None:
         stage, step = self.schedule[self.done], self.done
