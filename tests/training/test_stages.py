@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from adaplan_evaluation.types import Episode
 from adaplan_training.check_run import broken_steps, check_run
 from adaplan_training.commands_study import CHECK_RUN
 from adaplan_training.config import Stage, TrainConfig
+from adaplan_training.grpo import GRPO
 from adaplan_training.metrics import read_metrics
 from adaplan_training.recipe import from_dict, load_recipe
+from adaplan_training.rollout import Group
 from adaplan_training.stages import STAGES, schedule
 from adaplan_training.trainer import Trainer, train
 from tests.training.tiny import BANDIT, save_tiny
@@ -181,6 +184,13 @@ def test_plans_that_keep_eq_1_pass_and_one_that_rewrites_history_is_found(
         check_run(tmp_path / "nothing")
 
 
+def sampled(trainer: Trainer) -> list[Group]:
+    """The groups of a run's first step."""
+    stage = trainer.schedule[0]
+    assert isinstance(trainer.learner, GRPO)
+    return asyncio.run(trainer.learner.sample(trainer.agent(stage), stage, 0))
+
+
 def test_a_frozen_executor_leaves_the_planner_to_be_trained(tmp_path: Path) -> None:
     frozen = save_tiny(tmp_path / "frozen", seed=7)
     for name in ("adaplan", "mpo"):
@@ -193,6 +203,8 @@ def test_a_frozen_executor_leaves_the_planner_to_be_trained(tmp_path: Path) -> N
         assert trainer.agent().model is agent.model  # type: ignore[attr-defined]  # loaded once
         (line,) = [line for line in trainer.run().metrics if "stage" in line]
         assert line["episodes/lost"] == 0
+        (played,) = sampled(Trainer(config))
+        assert all(len(rollout.sequences) == 1 for rollout in played.rollouts)  # the frozen executor's is none
 
 
 def test_a_frozen_planner_leads_the_executor_that_is_trained(tmp_path: Path) -> None:
@@ -203,6 +215,8 @@ def test_a_frozen_planner_leads_the_executor_that_is_trained(tmp_path: Path) -> 
     agent = trainer.agent(config.stages[0])
     assert isinstance(agent, AdaPlanAgent) and agent.model is trainer.policy.chat
     assert agent.planner is not None and agent.planner is not trainer.policy.chat
+    (played,) = sampled(trainer)
+    assert all(len(rollout.sequences) == 1 for rollout in played.rollouts)  # the frozen planner's is none
     assert trainer.run().metrics[-1]["episodes/lost"] == 0
     with pytest.raises(ConfigError, match="makes the policy the planner"):
         Trainer(recipe(tmp_path, agent={"settings": {"planner": frozen}, "executor": frozen}))
