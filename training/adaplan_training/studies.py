@@ -149,7 +149,8 @@ DIFFERENCES = (
     "unless a frontier model is named (--frontier, Table 9; reward.judge and plans.frontier).",
     "The expert's plan in stage 1 is revised after every observation; a frontier model's best candidate stays for the "
     "whole episode.",
-    "Subsets of stages are scaled to 4 epochs in all, in proportion 1 : 2 : 1; joint stages alternate step by step.",
+    "Subsets of stages are scaled to 4 epochs in all, in proportion 1 : 2 : 1, and each stage is rounded up to whole "
+    "steps; joint stages alternate step by step.",
     "Isolated models: the planner is trained first (2 epochs, executor frozen), then the executor (2 epochs, that "
     "planner frozen).",
     "Intervals are 95% bootstrap intervals over tasks, repeats of a task by several seeds kept together.",
