@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 import adaplan_envs  # noqa: F401 - registers the suite
+
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("repeatable")
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT.parent / "shared" / "fixtures"
@@ -28,3 +33,8 @@ def recorded() -> Any:
         return [json.loads(line) for line in content.decode().splitlines()]
 
     return load
+
+
+def heed_interrupts() -> None:
+    """Let a child process (``preexec_fn``) hear SIGINT even where this one ignores it, as a script's background job."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -116,7 +116,8 @@ def parse_plan(text: str) -> PlanText:
     if not steps:
         steps = [_clean(match.group(1)) for match in map(_BULLET.match, lines) if match is not None]
         first = 1
-    return PlanText(tuple(step for step in steps if step), first or 1, _plan_problem(text))
+    problem = _plan_problem(text) or ("" if steps and all(steps) else "has an empty step")
+    return PlanText(tuple(step for step in steps if step), first or 1, problem)
 
 
 def _problem(text: str) -> str:

@@ -122,11 +122,15 @@ def _stoppable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    terminate = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    interrupt = signal.getsignal(signal.SIGINT)
+    if interrupt is signal.SIG_IGN:  # a script's background job ignores Ctrl-C, and would ignore SIGTERM with it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, terminate)
+        signal.signal(signal.SIGINT, interrupt)
 
 
 @contextmanager

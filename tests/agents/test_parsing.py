@@ -124,6 +124,7 @@ def test_any_text_is_read_as_a_plan(text):
         ("1. a\n2. b\n1. c", 1, ("a", "b"), False),
         ("0. a", 1, ("a",), False),
         ("no plan", 1, (), False),
+        ("1. </think>", 1, (), False),
         ("", 1, (), False),
     ],
 )
