@@ -21,7 +21,6 @@ from adaplan_envs.errors import ConfigError, UnknownNameError, check_name
 from adaplan_envs.spaces import TextSpace
 from adaplan_envs.types import ActionStatus, Expert, Outcome, Snapshot, StopReason, Task
 
-
 RECENT_TASKS = 256
 """Tasks that an environment keeps at hand."""
 

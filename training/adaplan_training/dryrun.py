@@ -41,7 +41,7 @@ def describe_run(trainer: Trainer) -> list[tuple[str, str]]:
         rows.append(("tokens of a step", f"at most {size * policy.window:,}"))
         began = time.perf_counter()
         sequences = asyncio.run(_play(trainer, learner))
-        scale = config.rollout.groups
+        scale = float(config.rollout.groups)
         playing = (time.perf_counter() - began) * scale
     else:
         sequences = list(learner.sequences)

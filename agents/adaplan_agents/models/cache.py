@@ -32,7 +32,7 @@ class Placement:
     length: int
 
 
-class RowCache(Cache):
+class RowCache(Cache):  # type: ignore[misc]  # transformers is not typed
     """The cache of all layers. Set `placement`, then run the model with it.
 
     Args:

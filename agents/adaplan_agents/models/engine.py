@@ -128,7 +128,8 @@ class Engine:
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return next(self.model.parameters()).device
+        device: torch.device = next(self.model.parameters()).device
+        return device
 
     def open(self) -> Row:
         """Return a new, empty row."""
