@@ -12,8 +12,9 @@ NEEDS := setup.cfg pyproject.toml constraints.txt
 demo: $(VENV)/.installed-demo
 	$(PY) scripts/demo.py
 
+# Two workers with a thread each: more threads than cores would wait for one another.
 test: $(VENV)/.installed-test
-	$(PY) -m pytest --numprocesses 2 --dist loadgroup --cov --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(PY) -m pytest --quiet --numprocesses 2 --dist loadgroup --cov --cov-report=term:skip-covered
 
 bench: $(VENV)/.installed-bench
 	$(PY) benchmarks/run.py
