@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 NEEDS := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: demo test bench lint docs clean
+.PHONY: demo test bench lint clean
 
 demo: $(VENV)/.installed-demo
 	$(PY) scripts/demo.py
@@ -23,9 +23,6 @@ lint: $(VENV)/.installed-test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-
-docs: $(VENV)/.installed-test
-	$(PY) scripts/build_docs.py
 
 $(PY):
 	python3 -m venv $(VENV)
