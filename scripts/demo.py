@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import time
 from pathlib import Path
 
@@ -25,9 +26,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="smollm2", help="any model spec, such as openai:NAME (default: smollm2)")
     parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="where the runs go (default: runs/demo)")
-    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="save what is printed as a picture, too")
+    parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="save the table as a picture, too")
     args = parser.parse_args()
-    console = Console(record=args.picture is not None, width=100 if args.picture else None)
+    console = Console()
     envs = installed_ids()
     out = args.out / time.strftime("%Y%m%d-%H%M%S")
     runs: dict[str, Run] = {}
@@ -64,7 +65,9 @@ def main() -> None:
         )
     console.print(f"Episodes: {out}/*/episodes.jsonl    Read one: adaplan show {out}/adaplan", soft_wrap=True)
     if args.picture:
-        console.save_svg(str(args.picture), title="make demo")
+        paper = Console(record=True, width=78, file=io.StringIO())
+        paper.print(table(runs))
+        paper.save_svg(str(args.picture), title="make demo")
 
 
 def table(runs: dict[str, Run]) -> Table:
