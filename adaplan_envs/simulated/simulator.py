@@ -203,6 +203,8 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
             threading._register_atexit(_give_up)  # type: ignore[attr-defined]
     future = asyncio.run_coroutine_threadsafe(coroutine, loop)
     _waiting.add(future)
+    if _stopping.is_set():  # asked for while the program was ending: `_give_up` may have missed it
+        future.cancel()
     try:
         return future.result()
     except BaseException:
@@ -212,6 +214,10 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
         _waiting.discard(future)
 
 
+_stopping = threading.Event()
+
+
 def _give_up() -> None:
+    _stopping.set()
     for future in list(_waiting):
         future.cancel()
