@@ -19,13 +19,13 @@ import gymnasium
 from adaplan_agents import make_agent
 from adaplan_agents.models import ChatReply, Model, Provenance, Sampling, Usage
 from adaplan_agents.plan import Plan
-from adaplan_agents.types import Agent, Briefing, Session
 from adaplan_envs.core import TextEnv, stable_rng
 from adaplan_envs.errors import ConfigError, NoPlanError, check_name
 from adaplan_envs.types import StopReason
 from adaplan_evaluation import Episode, episode_seed, run_episode
 from adaplan_evaluation.suite import EnvPool, choose_tasks, resolve_envs
 from adaplan_training.transcripts import RecordedConversation, RecordingModel, Transcript, fingerprint, transcript
+from adaplan_training.witness import Witness
 
 AGENTS = ("adaplan", "mpo", "naive", "react")
 """Agents that ask a model, and so have conversations to imitate."""
@@ -122,16 +122,8 @@ class Expert:
         return action
 
 
-class Witness(Agent):
-    """An agent for one episode that remembers its session."""
-
-    def __init__(self, agent: Agent) -> None:
-        self.agent, self.name = agent, agent.name
-        self.session: Session | None = None
-
-    def start(self, briefing: Briefing) -> Session:
-        self.session = self.agent.start(briefing)
-        return self.session
+class DemoWitness(Witness):
+    """A witness that writes down what its agent said."""
 
     def transcripts(self, model: Model, about: Mapping[str, Any], vocabulary: str | None = None) -> list[Transcript]:
         """Return the conversations with `model` that hold something to train."""
@@ -179,7 +171,7 @@ async def demonstrate(
             player = (
                 shown or Expert(env.unwrapped, config.agent != "naive", config.noise, stable_rng("noise", seed)).model
             )
-            witness = Witness(make_agent(config.agent, model=player, **config.agent_settings))
+            witness = DemoWitness(make_agent(config.agent, model=player, **config.agent_settings))
             episode = await run_episode(witness, env, task_id, seed, repeat=repeat)
             pool.give(env_id, env, episode.stop_reason is StopReason.ERROR)
             if on_demo is not None:

@@ -17,7 +17,7 @@ from adaplan_envs.core import TextEnv
 from adaplan_envs.errors import ConfigError
 from adaplan_evaluation import Episode, load_run
 from adaplan_evaluation.suite import EnvPool
-from adaplan_training.demos import AGENTS, Witness
+from adaplan_training.demos import AGENTS, DemoWitness
 from adaplan_training.transcripts import RecordedConversation, RecordingModel, Transcript
 
 
@@ -60,7 +60,7 @@ async def _replay(episode: Episode, env: TextEnv, record: Mapping[str, Any]) -> 
         return ChatReply(text, Usage(requests=1), finish), provenance
 
     trained = RecordingModel(record["model"]["name"], answer)
-    witness = Witness(_agent(record, trained, RecordingModel("another", answer)))
+    witness = DemoWitness(_agent(record, trained, RecordingModel("another", answer)))
     where = f"{episode.task_id}, repeat {episode.repeat}"
     observation, info = env.reset(seed=episode.seed, options={"task_id": episode.task_id})
     session = witness.start(

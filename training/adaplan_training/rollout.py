@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from adaplan_agents.models.base import Conversation, Provenance
 from adaplan_agents.models.tokens import TokenConversation
-from adaplan_agents.types import Agent, Briefing, Session
+from adaplan_agents.types import Agent, Session
 from adaplan_envs.core import TextEnv, stable_rng
 from adaplan_envs.errors import ConfigError
 from adaplan_envs.types import StopReason
@@ -22,6 +22,7 @@ from adaplan_evaluation import Episode, count_expert_steps, run_episode
 from adaplan_evaluation.suite import EnvPool, choose_tasks, resolve_envs
 from adaplan_training.config import RolloutConfig
 from adaplan_training.sequences import TokenSequence
+from adaplan_training.witness import Witness
 
 
 class TaskRef(NamedTuple):
@@ -132,7 +133,7 @@ class Collector:
         env = self.pool.take(task.env_id)
         if task not in self._expert_steps:
             self._expert_steps[task] = count_expert_steps(env, task.task_id)
-        witness = _Witness(agent)
+        witness = Witness(agent)
         episode = await run_episode(
             witness,
             env,
@@ -151,18 +152,6 @@ class Collector:
         """Close the environments."""
         self.pool.close()
         self._executor.shutdown(wait=False, cancel_futures=True)
-
-
-class _Witness(Agent):
-    """An agent for one episode that remembers the session."""
-
-    def __init__(self, agent: Agent) -> None:
-        self.agent, self.name = agent, agent.name
-        self.session: Session | None = None
-
-    def start(self, briefing: Briefing) -> Session:
-        self.session = self.agent.start(briefing)
-        return self.session
 
 
 def sequences_of(session: Session | None, sampler: Any, roles: Sequence[Provenance]) -> tuple[TokenSequence, ...]:
