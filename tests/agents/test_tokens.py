@@ -188,7 +188,7 @@ async def test_a_template_that_rewrites_history_is_refused_with_what_mends_it(to
     assert "<think>hm</think>right" in tokenizer.decode(sampler.seen[1])
 
 
-def test_a_missing_broken_or_useless_template_is_answered_with_a_mend(tokenizer, tmp_path: Path):
+def test_a_missing_template_gets_a_stated_default_and_a_useless_one_a_mend(tokenizer, tmp_path: Path, caplog):
     (tmp_path / "mine.jinja").write_text(LLAMA)
     assert find_pieces(tokenizer, tmp_path / "mine.jinja", False, {}).generate == "<|im_end|>[assistant]\n\n"
     with pytest.raises(ConfigError, match="there is no file"):
@@ -198,8 +198,8 @@ def test_a_missing_broken_or_useless_template_is_answered_with_a_mend(tokenizer,
             find_pieces(tokenizer, template, False, {})
     tokenizer.chat_template, kept = None, tokenizer.chat_template
     try:
-        with pytest.raises(ModelAccessError, match="no chat template"):
-            find_pieces(tokenizer, None, False, {})
+        assert find_pieces(tokenizer, None, False, {}) == find_pieces(tokenizer, "plain", False, {})
+        assert "no chat template; it is used with chat_template='plain'" in caplog.text
     finally:
         tokenizer.chat_template = kept
 

@@ -168,7 +168,8 @@ class Stage:
         name: for the logs.
         epochs: passes over all tasks (or all data). Give this or `steps`.
         steps: how many steps.
-        roles: whose tokens are trained: ``planner``, ``executor``.
+        roles: whose tokens are trained: ``planner``, ``executor``. SFT can have a model that knows no language yet
+            predict ``observation`` and ``given`` (prompts) too.
         rewards: term -> weight, see ``docs/training.md``. A weight of 0 has the term logged and not trained on.
         plans: where they come from: ``own`` (the agent's usual way), ``select`` (the policy writes
             `PlansConfig.candidates` and one is selected), ``frontier`` (see `PlansConfig`).

@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 ROLES = tuple(sorted(str(role) for role in SAMPLED))
 """Whose tokens can be trained."""
+IMITATED = tuple(sorted(Provenance))
+"""Whose tokens can be imitated: of a text that is there already, any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +56,13 @@ class TokenSequence:
         return len(self.ids)
 
 
-def parse_roles(roles: Iterable[str]) -> tuple[Provenance, ...]:
+def parse_roles(roles: Iterable[str], valid: Sequence[str] = ROLES) -> tuple[Provenance, ...]:
     """Return the provenances that role names mean.
 
     Raises:
         ConfigError: there is none, or one that can't be trained.
     """
-    found = tuple(Provenance(check_name("role", role, ROLES)) for role in roles)
+    found = tuple(Provenance(check_name("role", role, valid)) for role in roles)
     if not found:
         raise ConfigError(f"no role is trained; name {' or '.join(ROLES)}, or both")
     return found

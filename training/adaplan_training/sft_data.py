@@ -20,7 +20,7 @@ from adaplan_envs.chat import Sampling
 from adaplan_envs.errors import ConfigError
 from adaplan_evaluation.store import RESULTS
 from adaplan_training.replay import replay_run
-from adaplan_training.sequences import TokenSequence, parse_roles
+from adaplan_training.sequences import IMITATED, TokenSequence, parse_roles
 from adaplan_training.transcripts import Transcript, fingerprint, read_transcripts
 
 _log = logging.getLogger(__name__)
@@ -43,12 +43,13 @@ def load_sequences(files: Iterable[str | Path], model: TokenModel, roles: Iterab
         files: JSONL files of demonstrations or chats, or folders of recorded runs, of which the episodes that succeeded
             are taken.
         model: what is trained. Conversations longer than its window are left out: they would end in mid-air.
-        roles: whose answers are trained, ``planner``, ``executor`` or both; those of a plain chat are the executor's.
+        roles: whose tokens are trained: ``planner``, ``executor``, for a model that still has to learn the text itself
+            also ``observation`` and ``given``. The answers of a plain chat are the executor's.
 
     Raises:
         ConfigError: no such file, a damaged line, or nothing left to train on.
     """
-    files, trained, window = list(files), parse_roles(roles), model.sampler.window
+    files, trained, window = list(files), parse_roles(roles, IMITATED), model.sampler.window
     mark = fingerprint(model.vocabulary)
     sequences, long, other = [], 0, 0
     for each in read_files(files):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import Any
 
 from adaplan_envs.errors import ConfigError, ModelAccessError
 
+_log = logging.getLogger(__name__)
+
 PLAIN = (
     "{% for message in messages %}{{ message['role'] | capitalize }}:\n{{ message['content'] }}"
     "{% if message['role'] == 'assistant' %}{{ eos_token or '' }}{% endif %}{{ '\n\n' }}{% endfor %}"
     "{% if add_generation_prompt %}Assistant:\n{% endif %}"
 )
-"""For models without a template: ``chat_template="plain"``."""
+"""``chat_template="plain"``, and what models without a template get."""
 
 _WORDS = tuple(f"zq{letter}piece" for letter in "abcdefg")  # blanks trimmed or not, they come back as they are
 _THINKING = "<think>\nzqthinking\n</think>\n\n"
@@ -43,12 +46,13 @@ def find_pieces(tokenizer: Any, template: str | Path | None, keep_history: bool,
 
     Args:
         tokenizer: of transformers.
-        template: another one: ``plain``, Jinja text, or a file with it; None for the tokenizer's own.
+        template: another one: ``plain``, Jinja text, or a file with it; None for the tokenizer's own, or ``plain`` with
+            a warning where it has none.
         keep_history: take a template that rewrites earlier turns for its pieces only, and keep the turns as they are.
         options: passed to the template, such as ``{"enable_thinking": False}``.
 
     Raises:
-        ModelAccessError: there is no template, it fails, or it rewrites earlier turns; the message says what mends it.
+        ModelAccessError: the template fails, or it rewrites earlier turns; the message says what mends it.
     """
     text = _template_text(tokenizer, template)
 
@@ -81,10 +85,11 @@ def _template_text(tokenizer: Any, template: str | Path | None) -> str:
         return PLAIN
     if template is None:
         if not tokenizer.chat_template:
-            raise ModelAccessError(
-                "the model has no chat template; give one: chat_template='plain' (role names in front of the texts), "
-                "or a Jinja file"
+            _log.warning(
+                "%s has no chat template; it is used with chat_template='plain' (role names in front of the texts).",
+                getattr(tokenizer, "name_or_path", "") or "The model",
             )
+            return PLAIN
         found: str = tokenizer.get_chat_template()
         return found
     if isinstance(template, str) and "{" in template:
