@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
 import re
 from abc import abstractmethod
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,12 +20,13 @@ from adaplan_envs.core import TextEnv, stable_rng
 from adaplan_envs.errors import ConfigError, ContextOverflowError, ModelAccessError, ModelError, SimulatorError
 from adaplan_envs.simulated.guard import Guard
 from adaplan_envs.simulated.protocol import Answer, UnusableAnswer, read_answer, write_action
-from adaplan_envs.simulated.simulator import BudgetSpentError, Simulator, wait_for
+from adaplan_envs.simulated.simulator import BudgetSpentError, Simulator, start, wait_for
 from adaplan_envs.types import ActionStatus, Outcome, Snapshot, StopReason, Task
 
 ASKED_AGAIN = 2
 """How often an unusable answer is asked for again."""
 _ANSWER_TOKENS = 1024
+_USAGE = tuple(each.name for each in dataclasses.fields(Usage))
 _REFUSED = "You can't find that out this way."
 
 
@@ -118,6 +123,8 @@ class SimulatedEnv(TextEnv):
         self.backend = f"simulated:{simulator.name}"
         super().__init__(**options)
         self._guard: tuple[Scenario, Guard] | None = None
+        self._asked: Future[Answer] | None = None
+        """The answer to the action that `step_async` is about to play."""
 
     @abstractmethod
     def _scenario(self, task: Task, seed: int) -> Scenario:
@@ -138,15 +145,25 @@ class SimulatedEnv(TextEnv):
 
     # -- a step -------------------------------------------------------------------------------------------------
 
+    async def step_async(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Play one action, as `step` does, and leave the event loop to others meanwhile.
+
+        Cancelled, it breaks off in the middle of a step: the environment has to be reset.
+        """
+        if isinstance(action, str) and not self._done:  # or `step` says what is wrong
+            asked = start(self._ask(" ".join(action.split()).lower()))
+            with suppress(Exception):  # `step` meets it again
+                await asyncio.wrap_future(asked)
+            self._asked = asked
+        return self.step(action)
+
     def _apply(self, action: str) -> Outcome:
-        before = self._state
-        self._state = dataclasses.replace(before, flags=(), stop=None, error=None)
+        asked, self._asked = self._asked or start(self._ask(action)), None
         try:
-            answer = wait_for(self._ask(action))
+            answer = wait_for(asked)
         except BudgetSpentError as error:
             return self._stop(StopReason.BUDGET, action, str(error))
         except ModelAccessError:
-            self._state = before
             raise
         except (ModelError, SimulatorError) as error:
             self.simulator.failures[type(error).__name__] += 1
@@ -182,6 +199,18 @@ class SimulatedEnv(TextEnv):
             self._state = dataclasses.replace(self._state, flags=(*self._state.flags, flag))
 
     async def _ask(self, action: str) -> Answer:
+        """Return the simulator's answer to the next action, and note in the state what it took to get it."""
+        before = self._state
+        self._state = dataclasses.replace(before, flags=(), stop=None, error=None)
+        try:
+            return await self._usable_answer(action)
+        except BudgetSpentError:
+            raise
+        except ModelAccessError:
+            self._state = before
+            raise
+
+    async def _usable_answer(self, action: str) -> Answer:
         """Return the simulator's answer; ask again where it can't be used or gives secrets away."""
         complaints: list[Message] = []
         for attempt in range(ASKED_AGAIN + 1):
@@ -268,7 +297,8 @@ class SimulatedEnv(TextEnv):
 
     def _extra_info(self) -> dict[str, Any]:
         state = self._state
-        return {"usage": dataclasses.asdict(state.usage), "flags": list(state.flags), "error": state.error}
+        usage = {name: getattr(state.usage, name) for name in _USAGE}
+        return {"usage": usage, "flags": list(state.flags), "error": state.error}
 
     def hidden_facts(self) -> dict[str, Any]:
         return self._state.scenario.hidden
@@ -293,18 +323,28 @@ class SimulatedEnv(TextEnv):
         self._state = state
 
 
-def read_prompt(path: str | Path | None) -> list[str]:
+def read_prompt(path: str | Path | None) -> tuple[str, ...]:
     """Return a prompt in pieces, its placeholders such as ``{rules}`` among them; None reads the one shipped here.
 
     Raises:
         ConfigError: the file can't be read, or has none of the placeholders that it must have.
     """
-    source = files("adaplan_envs.simulated") / "prompts" / "simulator.md" if path is None else Path(path)
+    if path is None:
+        return _own_prompt()
     try:
-        text = source.read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"the simulator's prompt {path} can't be read: {error.strerror}") from None
     lacking = [f"{{{name}}}" for name in ("rules", "goal", "facts", "opening") if f"{{{name}}}" not in text]
     if lacking:
         raise ConfigError(f"the simulator's prompt {path} lacks {', '.join(lacking)}")
-    return re.split(r"(\{[a-z]+\})", text)
+    return _pieces(text)
+
+
+@cache
+def _own_prompt() -> tuple[str, ...]:
+    return _pieces((files("adaplan_envs.simulated") / "prompts" / "simulator.md").read_text(encoding="utf-8"))
+
+
+def _pieces(text: str) -> tuple[str, ...]:
+    return tuple(re.split(r"(\{[a-z]+\})", text))

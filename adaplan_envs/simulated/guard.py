@@ -46,6 +46,10 @@ class Guard:
     def _patterns(self) -> list[tuple[re.Pattern[str], ...]]:
         return [tuple(map(_pattern, secret)) for secret in self.secrets]
 
+    @cached_property
+    def _hidden(self) -> str:
+        return _flat(json.dumps(self.hidden, ensure_ascii=False, default=str))
+
     def leaks(self, observation: str, notes: Iterable[str], actions: Iterable[str], seen: Iterable[str]) -> bool:
         """Whether `observation` says more than it may.
 
@@ -59,10 +63,10 @@ class Guard:
         for note in notes:
             if len(note) >= 20 and _flat(note) in text:
                 return True
-        told = _flat("\n".join([self.public, *seen]))
-        hidden = _flat(json.dumps(self.hidden, ensure_ascii=False, default=str))
-        for at in range(0, len(text) - _DUMP + 1):
-            if (passage := text[at : at + _DUMP]) in hidden and passage not in told:
+        passages = (text[at : at + _DUMP] for at in range(0, len(text) - _DUMP + 1))
+        if quoted := [passage for passage in passages if passage in self._hidden]:
+            told = _flat("\n".join([self.public, *seen]))
+            if any(passage not in told for passage in quoted):
                 return True
         sentences = _sentences(observation)
         named = _flat("\n".join(actions))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 LONGEST_ACTION = 1000
@@ -36,7 +36,14 @@ class Answer:
 
     def to_json(self) -> str:
         """Return the answer as the simulator is expected to write it."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        said = {
+            "notes": self.notes,
+            "valid": self.valid,
+            "observation": self.observation,
+            "done": self.done,
+            "success": self.success,
+        }
+        return json.dumps(said, ensure_ascii=False)
 
 
 def write_action(number: int, limit: int, action: str) -> str:

@@ -188,11 +188,8 @@ _loops: dict[int, asyncio.AbstractEventLoop] = {}
 _waiting: set[Future[Any]] = set()
 
 
-def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run `coroutine` in the loop that all simulated environments of this process share, and return its result.
-
-    Blocks the calling thread alone: environments that wait in threads of their own wait at the same time.
-    """
+def start(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    """Run `coroutine` in the loop that all simulated environments of this process share."""
     with _lock:
         loop = _loops.get(os.getpid())  # a thread does not survive a fork
         if loop is None:
@@ -201,7 +198,14 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
             # Python's exit waits for the threads of executors before anything that atexit knows: a stopped run would
             # hang until the last answers are there. What is registered last is called first.
             threading._register_atexit(_give_up)  # type: ignore[attr-defined]
-    future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    return asyncio.run_coroutine_threadsafe(coroutine, loop)
+
+
+def wait_for(future: Future[T]) -> T:
+    """Return the result of what was started.
+
+    Blocks the calling thread alone: environments that wait in threads of their own wait at the same time.
+    """
     _waiting.add(future)
     if _stopping.is_set():  # asked for while the program was ending: `_give_up` may have missed it
         future.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,7 @@ class _TwinExpert:
         return self._real().expert.action()
 
 
+@cache
 def manual(docstring: str) -> str:
     """Return what an environment's docstring says of observations, actions and end."""
     sections = re.split(r"^## (.+)\n", inspect.cleandoc(docstring), flags=re.M)

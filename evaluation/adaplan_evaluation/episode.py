@@ -121,6 +121,8 @@ class _Play:
             raise ConfigError(f"{type(env.unwrapped).__name__} is not a text environment (a subclass of TextEnv)")
         self.agent, self.env, self.executor, self.token_budget = agent, env, executor, token_budget
         self.base: TextEnv = env.unwrapped
+        # A wrapper's `step` must not be passed by.
+        self.step_async = getattr(env, "step_async", None) if env is env.unwrapped else None
         self.env_id = env.spec.id if env.spec is not None else self.base.name
         self.session: Session | None = None
         self.turns: list[Turn] = []
@@ -156,7 +158,7 @@ class _Play:
 
     async def _play(self, decision: Decision) -> None:
         seen, plan = self.observation, decision.plan
-        self.observation, _, _, _, self.info = await self._wait(lambda: self.env.step(decision.action))
+        self.observation, _, _, _, self.info = await self._step(decision.action)
         self.turns.append(
             Turn(
                 observation=seen,
@@ -174,8 +176,13 @@ class _Play:
             )
         )
 
+    async def _step(self, action: str) -> Any:
+        if self.step_async is not None:
+            return await self.step_async(action)
+        return await self._wait(lambda: self.env.step(action))
+
     async def _wait(self, call: Callable[[], Any]) -> Any:
-        if self.base.blocking:
+        if self.base.blocking and self.step_async is None:
             return await asyncio.get_running_loop().run_in_executor(self.executor, call)
         return call()  # microseconds: a thread would cost more
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from adaplan_agents import load_model, make_agent
-from adaplan_envs.chat import ChatClient, Sampling
+from adaplan_envs.chat import POOL, ChatClient, Sampling
 from adaplan_envs.errors import ConfigError, ContextOverflowError, ModelAccessError, ModelError
 
 pytest.importorskip("openai")
@@ -308,6 +308,25 @@ async def test_no_more_requests_than_allowed_are_under_way(clients):
         texts = [f"t{n}" for n in range(12)]
         replies = await asyncio.gather(*(client.chat([{"role": "user", "content": text}]) for text in texts))
     assert [reply.text for reply in replies] == texts and server.most == 3
+
+
+async def test_many_requests_at_once_get_the_connections_they_need_and_use_them_again(clients):
+    everybody = asyncio.Event()
+
+    async def together(request):
+        if server.running == 3 * POOL:
+            everybody.set()
+        await everybody.wait()  # nobody is answered before all have asked
+        return 200, good(request["messages"][0]["content"])
+
+    async with Server(together) as server:
+        client = clients(server, concurrency=64)
+        texts = [f"t{n}" for n in range(3 * POOL)]
+        for _ in range(2):
+            replies = await asyncio.gather(*(client.chat([{"role": "user", "content": text}]) for text in texts))
+            assert [reply.text for reply in replies] == texts
+        (connections,) = client._by_loop.values()
+        assert connections._under_way == [0, 0, 0]
 
 
 def test_a_client_works_in_one_event_loop_after_another():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 import re
@@ -14,6 +15,7 @@ from typing import Any
 
 import gymnasium
 import pytest
+from gymnasium.error import ResetNeeded
 
 from adaplan_envs import SUITE, StopReason, TextEnv
 from adaplan_envs.chat import ChatReply, Usage
@@ -27,6 +29,7 @@ from adaplan_envs.errors import (
     UnknownNameError,
 )
 from adaplan_envs.registration import Entry
+from adaplan_envs.simulated.env import SimulatedEnv
 from adaplan_envs.simulated.guard import Guard
 from adaplan_envs.simulated.protocol import Answer, UnusableAnswer, read_action, read_answer, write_action
 from adaplan_envs.simulated.scripted import WRONG_OBSERVATION
@@ -59,10 +62,10 @@ class Script:
         return answer if isinstance(answer, ChatReply) else ChatReply(answer, Usage(100, 10, 1, 0.5))
 
 
-def maze(*answers: Any, **options: Any) -> tuple[TextEnv, Script]:
+def maze(*answers: Any, **options: Any) -> tuple[SimulatedEnv, Script]:
     script = Script(*answers)
     env = gymnasium.make("AdaPlan/Maze-v0", backend="simulated", simulator=script, **options).unwrapped
-    assert isinstance(env, TextEnv)
+    assert isinstance(env, SimulatedEnv)
     env.reset(seed=0)
     return env, script
 
@@ -473,9 +476,70 @@ def test_a_repeated_run_is_answered_from_the_cache_for_nothing(tmp_path: Path) -
     assert "one" in kept
 
 
-def test_episodes_in_threads_wait_for_their_answers_at_the_same_time() -> None:
-    import asyncio
+def test_a_step_of_async_code_does_what_a_step_does() -> None:
+    answers = [say(), "no JSON", say(notes="n", valid=False), say(done=True)]
+    actions = ["move up", "MOVE   down", "jump"]
+    env, script = maze(*answers)
+    steps = [env.step(action) for action in actions]
 
+    async def play() -> None:
+        other, told = maze(*answers)
+        assert [await other.step_async(action) for action in actions] == steps
+        assert told.asked == script.asked
+        with pytest.raises(ResetNeeded):
+            await other.step_async("move up")
+        with pytest.raises(TypeError):
+            await maze(say())[0].step_async(1)
+
+    asyncio.run(play())
+    assert steps[1][-1]["flags"] == ["asked_again"]
+
+
+def test_a_step_of_async_code_meets_errors_as_a_step_does() -> None:
+    async def step(error: Exception) -> Any:
+        env, _ = maze(say(), error)
+        await env.step_async("move up")
+        before = env.snapshot().state
+        try:
+            return (await env.step_async("move up"))[-1]["error"]
+        except ModelAccessError:
+            return env.snapshot().state == before
+
+    assert asyncio.run(step(ModelError("the server is down"))) == "ModelError: the server is down"
+    assert asyncio.run(step(BudgetSpentError("spent"))) == "spent"
+    assert asyncio.run(step(ModelAccessError("wrong key"))) is True
+
+
+def test_a_cancelled_step_gives_up_the_question_and_the_environment_can_be_reset() -> None:
+    asked, given_up = threading.Event(), threading.Event()
+
+    class Once:
+        async def chat(self, messages: Any) -> str:
+            if asked.is_set():
+                return say()
+            asked.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                given_up.set()
+            return ""
+
+    async def play() -> Any:
+        env: Any = gymnasium.make("AdaPlan/Maze-v0", backend="simulated", simulator=Once()).unwrapped
+        env.reset(seed=0)
+        step = asyncio.create_task(env.step_async("move up"))
+        await asyncio.to_thread(asked.wait, 30)  # the loop is free meanwhile
+        step.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await step
+        assert await asyncio.to_thread(given_up.wait, 30)
+        env.reset(seed=0)
+        return await env.step_async("move up")
+
+    assert asyncio.run(play())[0] == "You see a hat."
+
+
+def test_episodes_in_threads_wait_for_their_answers_at_the_same_time() -> None:
     class Together:
         def __init__(self) -> None:
             self.waiting = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -174,6 +175,35 @@ async def test_blocking_environments_step_side_by_side() -> None:
     watcher.cancel()
     assert all(episode.success for episode in episodes)
     assert loop_was_free > 5
+
+
+async def test_simulated_episodes_wait_together_without_a_thread_each_and_a_wrapper_is_heeded() -> None:
+    class Together:
+        def __init__(self) -> None:
+            self.waiting = 0
+            self.everybody = asyncio.Event()
+
+        async def chat(self, messages: Any) -> str:
+            self.waiting += 1
+            if self.waiting == 16:
+                self.everybody.set()
+            await asyncio.wait_for(self.everybody.wait(), 30)  # nobody is answered before all have asked
+            return '{"valid": true, "observation": "On.", "done": true, "success": true}'
+
+    class Loud(gymnasium.Wrapper[str, str, str, str]):
+        def step(self, action: str) -> Any:
+            seen, *rest = self.env.step(action)
+            return seen.upper(), *rest
+
+    def maze(simulator: Any) -> Any:
+        return gymnasium.make("AdaPlan/Maze-v0", backend="simulated", simulator=simulator)
+
+    together, before = Together(), threading.active_count()
+    envs = [maze(together) for _ in range(16)]
+    episodes = await asyncio.gather(*(run_episode(lambda seen: "move up", each) for each in envs))
+    assert [(episode.success, episode.observation) for episode in episodes] == [(True, "On.")] * 16
+    assert threading.active_count() <= before + 1
+    assert (await run_episode(lambda seen: "move up", Loud(maze("scripted")), seed=0)).observation.isupper()
 
 
 async def test_an_equal_seed_gives_an_equal_episode_in_a_used_or_new_environment() -> None:
