@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,7 +38,7 @@ MAX_WAIT = 60.0
 """Seconds; a server that asks for a longer pause is given up."""
 LIST_TIMEOUT = 10.0
 """Seconds for the list of a server's models, which only makes a message clearer."""
-POOL = 8
+POOL = 4
 """Requests under way that share a connection pool: for each of them a pool looks through all of its connections."""
 
 
@@ -96,7 +97,6 @@ class ChatClient:
         self._extra = dict(extra or {})
         # Connections and semaphores belong to an event loop.
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connections] = WeakKeyDictionary()
-        self._certificates: Any = None
         self._jitter = random.Random()  # spreads retries in time; touches no result
 
     async def chat(self, messages: Sequence[Message], sampling: Sampling | None = None) -> ChatReply:
@@ -155,14 +155,13 @@ class ChatClient:
 
     def _client(self) -> Any:
         openai = self._openai
-        if self._certificates is None:
-            self._certificates = _certificates(openai.DefaultAsyncHttpxClient)
+        certificates = _certificates(openai.DefaultAsyncHttpxClient)
         return openai.AsyncOpenAI(
             api_key=self._key,
             base_url=self._base_url,
             timeout=self._timeout,
             max_retries=0,
-            http_client=openai.DefaultAsyncHttpxClient(verify=self._certificates, timeout=self._timeout),
+            http_client=openai.DefaultAsyncHttpxClient(verify=certificates, timeout=self._timeout),
         )
 
     async def _attempts(self, client: Any, request: dict[str, Any]) -> ChatReply:
@@ -277,6 +276,7 @@ class _Connections:
             await client.close()
 
 
+@cache
 def _certificates(http_client: type) -> Any:
     """Return the `verify` that clients share: reading certificates takes far longer than the rest of a client."""
     # The library below is httpx or its successor, by the version of openai; True lets each client read its own.

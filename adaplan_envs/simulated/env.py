@@ -123,7 +123,7 @@ class SimulatedEnv(TextEnv):
         self.backend = f"simulated:{simulator.name}"
         super().__init__(**options)
         self._guard: tuple[Scenario, Guard] | None = None
-        self._asked: Future[Answer] | None = None
+        self._asked: Future[tuple[Answer, bool]] | None = None
         """The answer to the action that `step_async` is about to play."""
 
     @abstractmethod
@@ -160,7 +160,7 @@ class SimulatedEnv(TextEnv):
     def _apply(self, action: str) -> Outcome:
         asked, self._asked = self._asked or start(self._ask(action)), None
         try:
-            answer = wait_for(asked)
+            answer, leaks = wait_for(asked)
         except BudgetSpentError as error:
             return self._stop(StopReason.BUDGET, action, str(error))
         except ModelAccessError:
@@ -170,14 +170,14 @@ class SimulatedEnv(TextEnv):
             return self._stop(StopReason.ERROR, action, f"{type(error).__name__}: {error}")
         except UnusableAnswer as error:
             return self._stop(StopReason.ERROR, action, f"no usable answer of the simulator: {error}")
-        return self._take(action, answer)
+        return self._take(action, answer, leaks)
 
     def _stop(self, reason: StopReason, action: str, error: str) -> Outcome:
         self._state = dataclasses.replace(self._state, stop=reason, error=error)
         text = "The simulation of this environment has broken off."
         return Outcome(text, ActionStatus.NO_EFFECT, action, truncated=True)
 
-    def _take(self, action: str, answer: Answer) -> Outcome:
+    def _take(self, action: str, answer: Answer, leaks: bool) -> Outcome:
         """Apply the rules of the class's docstring."""
         success, over = answer.success, answer.done or answer.success
         if not answer.valid and over:
@@ -186,7 +186,7 @@ class SimulatedEnv(TextEnv):
         if success and not answer.done:
             self._flag("not_done")
         observation = answer.observation
-        if not over and self._leaks(action, answer):
+        if leaks:
             self._flag("leak")
             observation = _REFUSED
         step = Played(action, answer.to_json(), observation)
@@ -198,8 +198,11 @@ class SimulatedEnv(TextEnv):
         if flag not in self._state.flags:
             self._state = dataclasses.replace(self._state, flags=(*self._state.flags, flag))
 
-    async def _ask(self, action: str) -> Answer:
-        """Return the simulator's answer to the next action, and note in the state what it took to get it."""
+    async def _ask(self, action: str) -> tuple[Answer, bool]:
+        """Return the simulator's answer to the next action and whether it gives secrets away even so.
+
+        The state notes what it took to get it.
+        """
         before = self._state
         self._state = dataclasses.replace(before, flags=(), stop=None, error=None)
         try:
@@ -210,18 +213,19 @@ class SimulatedEnv(TextEnv):
             self._state = before
             raise
 
-    async def _usable_answer(self, action: str) -> Answer:
-        """Return the simulator's answer; ask again where it can't be used or gives secrets away."""
+    async def _usable_answer(self, action: str) -> tuple[Answer, bool]:
+        """Ask again where an answer can't be used or gives secrets away; see `_ask`."""
         complaints: list[Message] = []
         for attempt in range(ASKED_AGAIN + 1):
             text, cut = await self._reply(action, complaints)
             try:
                 answer, repaired = read_answer(text, cut)
                 over = answer.valid and (answer.done or answer.success)
-                if attempt == ASKED_AGAIN or over or not self._leaks(action, answer):
+                leaks = not over and self._leaks(action, answer)
+                if attempt == ASKED_AGAIN or not leaks:
                     if repaired:
                         self._flag("repaired")
-                    return answer
+                    return answer, leaks
                 raise UnusableAnswer("leak", "observation tells hidden facts that the player has not found out.")
             except UnusableAnswer as problem:
                 self.simulator.failures[problem.kind] += 1
