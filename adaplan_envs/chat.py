@@ -38,7 +38,7 @@ MAX_WAIT = 60.0
 """Seconds; a server that asks for a longer pause is given up."""
 LIST_TIMEOUT = 10.0
 """Seconds for the list of a server's models, which only makes a message clearer."""
-POOL = 4
+POOL = 8
 """Requests under way that share a connection pool: for each of them a pool looks through all of its connections."""
 
 
