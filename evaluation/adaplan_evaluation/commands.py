@@ -33,6 +33,7 @@ def _configure_eval(parser: argparse.ArgumentParser) -> None:
     add("--split", default="test", help="of which tasks (default: test)")
     add("--episodes", type=_episodes, default=50, help="tasks of each environment, or all (default: 50)")
     add("--task", action="append", metavar="ID", help="play this task instead; repeatable")
+    add("--max-difficulty", type=int, metavar="N", help="leave out harder tasks")
     add("--repeats", type=int, default=1, help="attempts at each task (default: 1)")
     add("--seed", type=int, default=0, help="of everything (default: 0)")
     add("--max-steps", type=int, help="limit of actions (default: each environment's own)")
@@ -85,6 +86,7 @@ def _run_eval(args: argparse.Namespace) -> int:
             split=args.split,
             episodes=args.episodes,
             tasks=args.task,
+            max_difficulty=args.max_difficulty,
             repeats=args.repeats,
             seed=args.seed,
             max_steps=args.max_steps,

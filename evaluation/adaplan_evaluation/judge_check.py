@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from adaplan_evaluation.agreement import kappa, plain, rank_correlation, rate, s
 from adaplan_evaluation.judges import Judge, Judgement, RulesJudge, judge_episodes
 from adaplan_evaluation.judges.llm import LLMJudge
 from adaplan_evaluation.judges.rules import SLACK
+from adaplan_evaluation.loops import run_sync
 from adaplan_evaluation.metrics import Interval
 from adaplan_evaluation.provenance import commit, versions
 from adaplan_evaluation.store import Run
@@ -93,7 +93,7 @@ async def judge_check_async(
 
 def judge_check(run: Run, judge: Judge, **options: Any) -> dict[str, Any]:
     """`judge_check_async` for code that is not async."""
-    return asyncio.run(judge_check_async(run, judge, **options))
+    return run_sync(lambda: judge_check_async(run, judge, **options))
 
 
 def _term(term: str, rows: Sequence[Row]) -> dict[str, Any]:

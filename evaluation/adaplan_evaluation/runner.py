@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import functools
-import inspect
-import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple, ParamSpec
+from typing import Any, NamedTuple
 
 from adaplan_agents import make_agent
 from adaplan_agents.models import Model, load_model
@@ -22,13 +19,13 @@ from adaplan_envs.errors import ConfigError
 from adaplan_envs.registration import resolve_id
 from adaplan_envs.types import StopReason, Task
 from adaplan_evaluation.episode import count_expert_steps, run_episode
+from adaplan_evaluation.loops import callable_from_sync_code
 from adaplan_evaluation.metrics import summarise
 from adaplan_evaluation.provenance import commit, versions
 from adaplan_evaluation.store import EPISODES, EpisodeLog, Run, load_run, write_results
 from adaplan_evaluation.suite import EnvPool, choose_tasks, fingerprint, resolve_envs
 from adaplan_evaluation.types import Episode, EpisodeKey, episode_seed
 
-P = ParamSpec("P")
 OnEpisode = Callable[[Episode, int], None]
 """Called with each episode and the number of episodes of the whole run."""
 
@@ -42,6 +39,7 @@ async def evaluate_async(
     split: str = "test",
     episodes: int | None = 50,
     tasks: str | Sequence[str] | None = None,
+    max_difficulty: int | None = None,
     repeats: int = 1,
     seed: int = 0,
     max_steps: int | None = None,
@@ -64,6 +62,7 @@ async def evaluate_async(
         split: of which tasks.
         episodes: tasks of each environment, spread over the split; None for all.
         tasks: ids of the tasks to play, instead of `split` and `episodes`; `envs` may then stay ``all``.
+        max_difficulty: leave out harder tasks, see `Task`.
         repeats: attempts at each task.
         seed: of everything; each episode gets its own from it.
         max_steps: limit of actions; None takes each environment's own.
@@ -89,7 +88,9 @@ async def evaluate_async(
     pool = EnvPool(**{**(env_settings or {}), "split": split, "max_steps": max_steps})
     loaded = None if isinstance(model, str) else model
     try:
-        chosen = _choose(pool, envs, split, episodes, tasks)  # before the model: a wrong name need not wait for it
+        chosen = _choose(
+            pool, envs, split, episodes, tasks, max_difficulty
+        )  # before the model: a wrong name need not wait for it
         if isinstance(model, str):
             loaded = load_model(model)
         player = make_agent(agent, model=loaded, **(agent_settings or {}))
@@ -99,6 +100,7 @@ async def evaluate_async(
             "split": split,
             "episodes": episodes,
             "tasks": None if tasks is None else [task.id for some in chosen.values() for task in some],
+            "max_difficulty": max_difficulty,
             "repeats": repeats,
             "seed": seed,
             "max_steps": max_steps,
@@ -115,49 +117,8 @@ async def evaluate_async(
             await loaded.aclose()
 
 
-def _from_sync_code(function: Callable[P, Coroutine[Any, Any, Run]]) -> Callable[P, Run]:
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> Run:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(function(*args, **kwargs))
-        return _in_thread(lambda: function(*args, **kwargs))
-
-    del call.__wrapped__  # or inspect would take it for a coroutine function
-    call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    call.__name__ = call.__qualname__ = "evaluate"
-    return call
-
-
-evaluate = _from_sync_code(evaluate_async)
+evaluate = callable_from_sync_code(evaluate_async, "evaluate")
 """`evaluate_async` for code that is not async; it works in a notebook, whose loop is running, as well."""
-
-
-def _in_thread(start: Callable[[], Coroutine[Any, Any, Run]]) -> Run:
-    # A notebook's loop is running this very cell, and can't run anything else until it returns.
-    running: Future[Callable[[], object]] = Future()
-    outcome: Future[Run] = Future()
-
-    async def main() -> Run:
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        assert task is not None
-        running.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
-        return await start()
-
-    def body() -> None:
-        try:
-            outcome.set_result(asyncio.run(main()))
-        except BaseException as error:
-            outcome.set_exception(error)
-
-    threading.Thread(target=body, name="adaplan-evaluate").start()
-    try:
-        return outcome.result()
-    except KeyboardInterrupt:
-        running.result()()
-        wait([outcome])  # the summary is written first
-        raise
 
 
 class _Job(NamedTuple):
@@ -167,7 +128,12 @@ class _Job(NamedTuple):
 
 
 def _choose(
-    pool: EnvPool, envs: str | Sequence[str], split: str, episodes: int | None, tasks: str | Sequence[str] | None
+    pool: EnvPool,
+    envs: str | Sequence[str],
+    split: str,
+    episodes: int | None,
+    tasks: str | Sequence[str] | None,
+    max_difficulty: int | None,
 ) -> dict[str, list[Task]]:
     """Return the tasks to play by environment id, and meet every wrong name before anything is played."""
     chosen: dict[str, list[Task]] = {}
@@ -179,7 +145,7 @@ def _choose(
         base = env.unwrapped
         assert isinstance(base, TextEnv)
         if left is None:
-            ids = choose_tasks(base, split, episodes)
+            ids = choose_tasks(base, split, episodes, max_difficulty)
         else:
             ids = [task_id for task_id in left if task_id.partition("/")[0] == base.name]
             left = [task_id for task_id in left if task_id not in ids]

@@ -36,13 +36,24 @@ def resolve_envs(envs: str | Iterable[str]) -> list[str]:
     return ids
 
 
-def choose_tasks(env: TextEnv, split: str, episodes: int | None) -> list[str]:
+def choose_tasks(env: TextEnv, split: str, episodes: int | None, max_difficulty: int | None = None) -> list[str]:
     """Return the ids of `episodes` tasks of `split`, in their order; all of them for None.
 
     The choice is spread over the whole split and depends on nothing else: every run of 50 plays the same 50, and they
-    are among those of every run of 100.
+    are among those of every run of 100. With `max_difficulty`, harder tasks are not there.
+
+    Raises:
+        ConfigError: every task is harder.
     """
     ids = env.task_ids(split)
+    if max_difficulty is not None:
+        levels = {each: env.task(each).difficulty for each in ids}
+        ids = [each for each in ids if levels[each] <= max_difficulty]
+        if not ids:
+            raise ConfigError(
+                f"no task of {env.name}/{split} has a difficulty of {max_difficulty} or less; "
+                f"they have {min(levels.values())} to {max(levels.values())}"
+            )
     if episodes is None or episodes >= len(ids):
         return ids
     order = list(range(len(ids)))

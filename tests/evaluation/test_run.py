@@ -338,6 +338,7 @@ def test_a_run_that_is_not_there_names_those_nearby(tmp_path: Path) -> None:
         ({"concurrency": 0}, "concurrency is 0"),
         ({"episodes": 0}, "episodes is 0"),
         ({"max_steps": 0}, "max_steps is 0"),
+        ({"envs": "maze", "max_difficulty": 3}, "difficulty of 3 or less; they have 4 to"),
         ({"resume": True}, "resume needs out"),
         ({"tasks": ["counter/test/0099"]}, "unknown task id"),
     ],
@@ -354,6 +355,14 @@ def test_a_real_agent_with_a_scripted_model_plays_a_real_environment(tmp_path: P
     assert all(turn.thought == "go" for episode in run.episodes for turn in episode.turns)
     assert run.results["summary"]["overall"]["format_rate"]["value"] == 1.0
     assert run.results["summary"]["overall"]["prompt_tokens"]["value"] > 50
+
+
+def test_harder_tasks_are_left_out_on_request() -> None:
+    every = evaluate("expert", "maze", episodes=None, max_difficulty=6)
+    some = evaluate("expert", "maze", episodes=10, max_difficulty=6)
+    assert {episode.expert_steps for episode in every.episodes} == {4, 5, 6}
+    assert {episode.task_id for episode in some.episodes} < {episode.task_id for episode in every.episodes}
+    assert len(some.episodes) == 10
 
 
 def test_a_model_given_by_name_is_closed_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -88,6 +89,13 @@ def test_a_run_leaves_metrics_checkpoints_evaluations_and_episodes(tmp_path: Pat
     stored = (result.path / "rollouts" / "step-000002.jsonl").read_text().splitlines()
     scores = [Episode.from_json(line).score for line in stored]
     assert sum(scores) / len(scores) == pytest.approx(lines[2]["reward/score"])
+
+
+async def test_a_notebook_whose_loop_is_running_can_train(tmp_path: Path) -> None:
+    inside = train(recipe(tmp_path, out=str(tmp_path / "inside")))
+    outside = await asyncio.to_thread(train, recipe(tmp_path, out=str(tmp_path / "outside")))
+    assert inside.steps == 5
+    assert numbers(inside.path) == numbers(outside.path)
 
 
 @pytest.mark.parametrize("lora_rank", [0, 4])

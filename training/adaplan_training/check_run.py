@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from adaplan_envs.errors import ConfigError
 from adaplan_evaluation.judges import Judge
+from adaplan_evaluation.loops import run_sync
 from adaplan_evaluation.store import EPISODES, read_episodes
 from adaplan_evaluation.types import Episode
 from adaplan_training.config import TrainConfig
@@ -69,7 +70,7 @@ def check_run(folder: str | Path, *, judge: Judge | None = None, rewards: bool =
         raise ConfigError(f"no trajectories in {root}; a training run keeps them with log.episodes_every")
     if rewards:
         for path in sorted({each.parent.parent for each in root.rglob(f"rollouts/{_STEP}*.jsonl")}):
-            asyncio.run(_check_rewards(path, check, judge))
+            run_sync(partial(_check_rewards, path, check, judge))
     return check
 
 

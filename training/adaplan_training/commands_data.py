@@ -82,6 +82,7 @@ def _configure_demos(parser: argparse.ArgumentParser) -> None:
     add("--envs", "--env", default="all", help="names, such as maze,textcraft, or all (default: all)")
     add("--env-set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the environments; repeatable")
     add("--tasks", default="train", metavar="SPLIT[:N]", help="of each environment, such as train:500 (default: train)")
+    add("--max-difficulty", type=int, metavar="N", help="leave out harder tasks")
     add("--repeats", type=int, default=1, help="episodes of each task (default: 1)")
     add("--noise", type=float, default=0.0, metavar="SHARE", help="turns at which the expert slips (default: 0)")
     add("--seed", type=int, default=0, help="of everything (default: 0)")
@@ -111,6 +112,7 @@ def _run_demos(args: argparse.Namespace) -> int:
         settings(args.env_set),
         split,
         tasks,
+        args.max_difficulty,
         args.repeats,
         args.noise,
         args.seed,

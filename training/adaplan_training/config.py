@@ -84,6 +84,7 @@ class RolloutConfig:
         settings: further keywords of the environments.
         split: of which tasks.
         tasks: how many of each environment, spread over the split; None for all.
+        max_difficulty: leave out harder tasks, in evaluation too; None plays all.
         groups: tasks of one step.
         group_size: episodes of each task.
         mini_batch: groups of one optimiser step; None for all at once. Dead groups don't count.
@@ -96,6 +97,7 @@ class RolloutConfig:
     settings: dict[str, Any] = field(default_factory=dict)
     split: str = "train"
     tasks: int | None = None
+    max_difficulty: int | None = None
     groups: int = 8
     group_size: int = 8
     mini_batch: int | None = None

@@ -42,6 +42,7 @@ class DemoConfig:
         env_settings: further keywords of the environments.
         split: of which tasks.
         tasks: how many of each environment, spread over the split; None for all.
+        max_difficulty: leave out harder tasks, see `Task`.
         repeats: episodes of each task.
         noise: share of turns at which the expert's command is replaced by a random one, so that states off its path are
             seen. Such a command is not trained, and never one that makes the goal impossible.
@@ -54,6 +55,7 @@ class DemoConfig:
     env_settings: Mapping[str, Any] = field(default_factory=dict)
     split: str = "train"
     tasks: int | None = None
+    max_difficulty: int | None = None
     repeats: int = 1
     noise: float = 0.0
     seed: int = 0
@@ -203,7 +205,7 @@ def _jobs(pool: EnvPool, config: DemoConfig) -> list[tuple[str, str, int]]:
     for env_id in resolve_envs(config.envs):
         env: gymnasium.Env[str, str] = pool.take(env_id)
         assert isinstance(env.unwrapped, TextEnv)
-        for task_id in choose_tasks(env.unwrapped, config.split, config.tasks):
+        for task_id in choose_tasks(env.unwrapped, config.split, config.tasks, config.max_difficulty):
             jobs += [(env_id, task_id, repeat) for repeat in range(config.repeats)]
         pool.give(env_id, env)
     return jobs

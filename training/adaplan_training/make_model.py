@@ -5,7 +5,6 @@ They make everything run in minutes on a laptop: what a policy of this size lear
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import os
@@ -13,6 +12,7 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import gymnasium
 
 from adaplan_envs.core import TextEnv
 from adaplan_envs.errors import ConfigError, OutputError, check_name, require
+from adaplan_evaluation.loops import run_sync
 from adaplan_evaluation.suite import choose_tasks, resolve_envs
 from adaplan_training.demos import DemoConfig, demonstrate
 
@@ -165,7 +166,8 @@ def suite_text(envs: str = "all") -> list[str]:
             texts += [base.rules, info["goal"], observation]
         env.close()
     for agent, noise in (("adaplan", 0.2), ("react", 0.0)):
-        texts += asyncio.run(_messages(DemoConfig(agent, envs=envs, tasks=CORPUS_EPISODES, noise=noise)))
+        config = DemoConfig(agent, envs=envs, tasks=CORPUS_EPISODES, noise=noise)
+        texts += run_sync(partial(_messages, config))
     return list(dict.fromkeys(texts))
 
 

@@ -88,7 +88,10 @@ class Collector:
             env = self.pool.take(env_id)
             assert isinstance(env.unwrapped, TextEnv)
             found += [
-                TaskRef(env_id, each) for each in choose_tasks(env.unwrapped, self.config.split, self.config.tasks)
+                TaskRef(env_id, each)
+                for each in choose_tasks(
+                    env.unwrapped, self.config.split, self.config.tasks, self.config.max_difficulty
+                )
             ]
             self.pool.give(env_id, env)
         return found

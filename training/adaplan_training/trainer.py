@@ -19,6 +19,7 @@ from adaplan_agents.types import Agent
 from adaplan_envs.errors import ConfigError, OutputError
 from adaplan_evaluation import evaluate_async
 from adaplan_evaluation.judges import Judge
+from adaplan_evaluation.loops import run_sync
 from adaplan_evaluation.provenance import commit, versions
 from adaplan_training.checkpoint import Checkpoints
 from adaplan_training.config import Stage, TrainConfig
@@ -136,7 +137,7 @@ class Trainer:
         """Run to the end; see `train`."""
         self._open(resume)
         try:
-            asyncio.run(self._run())
+            run_sync(self._run, on_interrupt=self._ask_to_stop)
         finally:
             self.learner.close()
         if self._stop and self.done < len(self.schedule):
@@ -241,6 +242,7 @@ class Trainer:
             config.eval.envs or config.rollout.envs,
             split=config.eval.split,
             episodes=config.eval.episodes,
+            max_difficulty=config.rollout.max_difficulty,
             seed=config.seed,
             max_steps=config.rollout.max_steps,
             env_settings=config.rollout.settings,
@@ -285,16 +287,19 @@ class Trainer:
         finally:
             self._waiting = None
 
+    def _ask_to_stop(self) -> None:
+        self._stop = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
     @contextmanager
     def _stoppable(self) -> Iterator[None]:
         """Let SIGTERM and the first Ctrl-C end the run with a checkpoint; the second Ctrl-C ends it at once."""
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
-            self._stop = True
             loop.remove_signal_handler(signal.SIGINT)
-            if self._waiting is not None:
-                self._waiting.cancel()
+            self._ask_to_stop()
 
         try:
             for number in (signal.SIGTERM, signal.SIGINT):

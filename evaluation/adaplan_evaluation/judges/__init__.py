@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
@@ -18,6 +17,7 @@ from adaplan_evaluation.judges.plan_quality import PlanQuality, judge_plan
 from adaplan_evaluation.judges.plans import FrontierPlans
 from adaplan_evaluation.judges.rules import RulesJudge
 from adaplan_evaluation.judges.types import TERMS, Judge, Judgement, JudgementStatus
+from adaplan_evaluation.loops import run_sync
 from adaplan_evaluation.types import Episode
 
 __all__ = [
@@ -49,7 +49,7 @@ def judge_episode(
     terms, judge = _checked(terms, judge)
     if isinstance(judge, RulesJudge):
         return judge.judge_now(episode, terms)
-    return _outside_the_loop(judge, episode, terms)
+    return run_sync(lambda: judge.judge(episode, terms))
 
 
 async def judge_episodes(
@@ -104,26 +104,3 @@ def _checked(terms: Sequence[str], judge: str | Judge) -> tuple[Sequence[str], J
         check_name("judge", judge, ("rules",))
         judge = _rules()
     return terms, judge
-
-
-def _outside_the_loop(judge: Judge, episode: Episode, terms: Sequence[str]) -> dict[str, Judgement]:
-    """Run the judge to its end, in a thread of its own where a loop is running already (a notebook's)."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(judge.judge(episode, terms))
-    found: list[dict[str, Judgement]] = []
-    errors: list[BaseException] = []
-
-    def body() -> None:
-        try:
-            found.append(asyncio.run(judge.judge(episode, terms)))
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=body, name="adaplan-judge")
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return found[0]
