@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,20 @@ def test_gradients_do_not_depend_on_the_cut_nor_on_checkpointing() -> None:
         assert len(other) == len(wanted)
         for one, two in zip(wanted, other, strict=True):
             torch.testing.assert_close(one, two, atol=2e-4, rtol=1e-3)
+
+
+@pytest.mark.slow  # half a minute of compiling
+def test_a_compiled_policy_computes_the_same() -> None:
+    torch.manual_seed(0)
+    model = tiny_model()
+    found = []
+    for compiled in (False, True):
+        policy = policy_of(copy.deepcopy(model), ModelConfig("not loaded", compile=compiled))
+        for batch in cut(random_sequences(), 70):  # of several shapes
+            logprobs, _ = policy.logprobs(batch, 1.0)
+            logprobs.sum().backward()
+        found.append([parameter.grad for parameter in policy.parameters()])
+    assert all(torch.allclose(one, two, atol=1e-4) for one, two in zip(*found, strict=True))
 
 
 def test_dropout_is_off_while_training() -> None:

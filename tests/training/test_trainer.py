@@ -25,6 +25,7 @@ from adaplan_training.commands import TRAIN
 from adaplan_training.config import OptimConfig, TrainConfig
 from adaplan_training.metrics import read_metrics
 from adaplan_training.optimise import NonFiniteError, Optimiser, explained, learning_rate
+from adaplan_training.policy import Policy
 from adaplan_training.recipe import from_dict, load_recipe, to_dict
 from adaplan_training.sequences import cut
 from adaplan_training.trainer import Stopped, train
@@ -91,6 +92,16 @@ def test_a_run_leaves_metrics_checkpoints_evaluations_and_episodes(tmp_path: Pat
     assert sum(scores) / len(scores) == pytest.approx(lines[2]["reward/score"])
 
 
+@pytest.mark.slow  # starts the process of W&B
+def test_weights_and_biases_gets_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    train(recipe(tmp_path, log={"wandb": "mazes"}, eval={"every": 0}))
+    (stored,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    assert b"grad_norm" in stored.read_bytes()
+
+
 async def test_a_notebook_whose_loop_is_running_can_train(tmp_path: Path) -> None:
     inside = train(recipe(tmp_path, out=str(tmp_path / "inside")))
     outside = await asyncio.to_thread(train, recipe(tmp_path, out=str(tmp_path / "outside")))
@@ -98,11 +109,11 @@ async def test_a_notebook_whose_loop_is_running_can_train(tmp_path: Path) -> Non
     assert numbers(inside.path) == numbers(outside.path)
 
 
-@pytest.mark.parametrize("lora_rank", [0, 4])
-def test_a_run_that_broke_off_goes_on_to_the_same_numbers(lora_rank: int, tmp_path: Path) -> None:
-    model = {"lora_rank": lora_rank}
-    whole = train(recipe(tmp_path, model=model, out=str(tmp_path / "whole")))
-    config = recipe(tmp_path, model=model)
+@pytest.mark.parametrize(("lora_rank", "name"), [(0, "adamw"), (4, "adamw"), (0, "muon")])
+def test_a_run_that_broke_off_goes_on_to_the_same_numbers(lora_rank: int, name: str, tmp_path: Path) -> None:
+    parts = {"model": {"lora_rank": lora_rank}, "optim": {"name": name}}
+    whole = train(recipe(tmp_path, **parts, out=str(tmp_path / "whole")))
+    config = recipe(tmp_path, **parts)
 
     def crash(step: int, steps: int, metrics: Any) -> None:
         if step == 3:
@@ -260,8 +271,17 @@ def test_the_learning_rate_by_hand() -> None:
 def test_only_matrices_decay() -> None:
     layer = torch.nn.Linear(3, 3)
     optimiser = Optimiser(layer.parameters(), OptimConfig(weight_decay=0.1))
-    decays = {tuple(group["params"][0].shape): group["weight_decay"] for group in optimiser.adamw.param_groups}
+    decays = {tuple(group["params"][0].shape): group["weight_decay"] for group in optimiser.parts[0].param_groups}
     assert decays == {(3, 3): 0.1, (3,): 0.0}
+
+
+def test_muon_takes_the_inner_matrices_and_adamw_the_rest(tmp_path: Path) -> None:
+    policy = Policy.load(recipe(tmp_path).model)
+    adamw, muon = Optimiser(policy.parameters(), OptimConfig("muon", lr=0.01), policy.tables).parts
+    names = {id(parameter): name for name, parameter in policy.model.named_parameters()}
+    taken = [{names[id(each)] for group in part.param_groups for each in group["params"]} for part in (muon, adamw)]
+    assert taken[0] == {name for name in names.values() if "proj" in name}
+    assert taken[1] == {name for name in names.values() if "embed" in name or "norm" in name}
 
 
 def test_stages_follow_each_other_with_their_own_rewards_and_roles(tmp_path: Path) -> None:

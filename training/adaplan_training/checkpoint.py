@@ -54,7 +54,7 @@ class Checkpoints:
             if not target.exists():
                 work.mkdir(parents=True)
                 policy.save(work)
-                record = {**state, "optimiser": optimiser.adamw.state_dict(), "rng": torch.get_rng_state()}
+                record = {**state, "optimiser": optimiser.state_dict(), "rng": torch.get_rng_state()}
                 torch.save(record, work / STATE)
                 _to_disk(work)
                 work.rename(target)
@@ -79,7 +79,7 @@ class Checkpoints:
             raise ConfigError(f"no checkpoint in {self.folder}: start the run without --resume")
         policy.restore(folder)
         state: dict[str, Any] = torch.load(folder / STATE, map_location=policy.device, weights_only=True)
-        optimiser.adamw.load_state_dict(state.pop("optimiser"))
+        optimiser.load_state_dict(state.pop("optimiser"))
         torch.set_rng_state(state.pop("rng").cpu())
         return state
 

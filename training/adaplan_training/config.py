@@ -141,10 +141,12 @@ class DataConfig:
 
 @dataclass(frozen=True, slots=True)
 class OptimConfig:
-    """AdamW.
+    """How weights change.
 
     Attributes:
-        lr: its peak.
+        name: ``adamw``; or ``muon`` (torch 2.9 or newer), which takes a model with random weights half the steps: its
+            matrices by Muon, embeddings, output layer and vectors by AdamW.
+        lr: peak of the learning rate.
         schedule: after the warm-up: ``constant``, or ``cosine`` down to 0.
         warmup: share of all steps over which the learning rate rises from 0.
         weight_decay: of matrices; vectors (norms, biases) have none.
@@ -153,6 +155,7 @@ class OptimConfig:
         batch_tokens: tokens in one forward pass, padding included: what memory allows.
     """
 
+    name: Literal["adamw", "muon"] = "adamw"
     lr: float = 1e-6
     schedule: Literal["constant", "cosine"] = "constant"
     warmup: float = 0.0

@@ -1,15 +1,16 @@
-"""AdamW, its learning rate, and one update from micro-batches."""
+"""AdamW or Muon, its learning rate, and one update from micro-batches."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from adaplan_envs.errors import TrainingError
+from adaplan_envs.errors import ConfigError, TrainingError
 from adaplan_training.config import OptimConfig
 from adaplan_training.sequences import Batch
 
@@ -43,21 +44,55 @@ def learning_rate(config: OptimConfig, step: int, steps: int) -> float:
 
 
 class Optimiser:
-    """AdamW with a clipped gradient.
+    """AdamW, or Muon for the matrices between the layers and AdamW for the rest, with a clipped gradient.
 
     Args:
         parameters: what is trained.
         config: its settings.
+        tables: embeddings and output layer, whose rows are tokens and not directions: Muon is not for them.
+
+    Raises:
+        ConfigError: this torch has no Muon.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], config: OptimConfig) -> None:
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], config: OptimConfig, tables: Iterable[nn.Parameter] = ()
+    ) -> None:
         self.config = config
         self.parameters = list(parameters)
+        apart = {id(each) for each in tables}
+        inner = [each for each in self.parameters if each.ndim == 2 and id(each) not in apart]
+        inner = inner if config.name == "muon" else []
+        rest = [each for each in self.parameters if not any(each is other for other in inner)]
         groups = [
-            {"params": [each for each in self.parameters if each.ndim >= 2], "weight_decay": config.weight_decay},
-            {"params": [each for each in self.parameters if each.ndim < 2], "weight_decay": 0.0},
+            {"params": [each for each in rest if each.ndim >= 2], "weight_decay": config.weight_decay},
+            {"params": [each for each in rest if each.ndim < 2], "weight_decay": 0.0},
         ]
-        self.adamw = torch.optim.AdamW([group for group in groups if group["params"]], lr=config.lr, betas=config.betas)
+        groups = [group for group in groups if group["params"]]
+        self.parts: list[torch.optim.Optimizer] = []
+        """What torch updates with; between them they have every parameter once."""
+        if groups:
+            self.parts.append(torch.optim.AdamW(groups, lr=config.lr, betas=config.betas))
+        if inner:
+            if not hasattr(torch.optim, "Muon"):
+                raise ConfigError(f"optim.name=muon needs torch 2.9 or newer; this is {torch.__version__}")
+            scaled = "match_rms_adamw"  # a learning rate means about what it means to AdamW
+            self.parts.append(
+                torch.optim.Muon(inner, lr=config.lr, weight_decay=config.weight_decay, adjust_lr_fn=scaled)
+            )
+
+    def state_dict(self) -> list[dict[str, Any]]:
+        """Return what `load_state_dict` takes."""
+        return [part.state_dict() for part in self.parts]
+
+    def load_state_dict(self, state: Sequence[dict[str, Any]]) -> None:
+        """Go on from what `state_dict` returned."""
+        for part, own in zip(self.parts, state, strict=True):
+            part.load_state_dict(own)
+
+    def _forget_gradients(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def update(self, batches: Sequence[Batch], loss_of: LossOf, lr: float) -> dict[str, float]:
         """Change the weights once, by the sum of the losses of `batches`.
@@ -74,9 +109,10 @@ class Optimiser:
             NonFiniteError: loss or gradient is NaN or infinite.
             TrainingError: out of memory; the message says what needs less.
         """
-        for group in self.adamw.param_groups:
-            group["lr"] = lr
-        self.adamw.zero_grad(set_to_none=True)
+        for part in self.parts:
+            for group in part.param_groups:
+                group["lr"] = lr
+        self._forget_gradients()
         totals: Counter[str] = Counter()
         for batch in batches:
             try:
@@ -88,13 +124,14 @@ class Optimiser:
             except (torch.OutOfMemoryError, RuntimeError) as error:
                 raise explained(error, batch) from error
             totals["loss"] += value  # type: ignore[assignment]
-            for name, part in metrics.items():
-                totals[name] += part.item()  # type: ignore[assignment]
+            for name, share in metrics.items():
+                totals[name] += share.item()  # type: ignore[assignment]
         norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip or math.inf).item()
         if not math.isfinite(norm):
             raise NonFiniteError(f"the gradient's norm is {norm}", batches)
-        self.adamw.step()
-        self.adamw.zero_grad(set_to_none=True)
+        for part in self.parts:
+            part.step()
+        self._forget_gradients()
         return {**totals, "grad_norm": norm}
 
 

@@ -115,6 +115,12 @@ class Policy:
         """Return what is trained."""
         return (parameter for parameter in self.model.parameters() if parameter.requires_grad)
 
+    @property
+    def tables(self) -> list[nn.Parameter]:
+        """Its embeddings and output layer; where they are tied, one twice."""
+        layers = (self.model.get_input_embeddings(), self.model.get_output_embeddings())
+        return [layer.weight for layer in layers if layer is not None]
+
     def logprobs(self, batch: Batch, temperature: float) -> tuple[Tensor, Tensor]:
         """Return log-probabilities (with gradient) and entropies of the trained tokens, float32 [B, T]."""
         if torch.is_grad_enabled():

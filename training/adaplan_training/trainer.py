@@ -104,7 +104,7 @@ class Trainer:
         self.policy = policy or Policy.load(
             config.model, window=config.agent.episode_tokens, reference=config.loss.kl_weight > 0
         )
-        self.optimiser = Optimiser(self.policy.parameters(), config.optim)
+        self.optimiser = Optimiser(self.policy.parameters(), config.optim, self.policy.tables)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
         self.learner: GRPO | SFT
         if config.algorithm == "grpo":
