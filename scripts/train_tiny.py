@@ -23,8 +23,15 @@ from adaplan_training.recipe import load_recipe
 from adaplan_training.trainer import train
 from adaplan_training.transcripts import Transcript, write_transcripts
 
-PARAMETERS, VOCABULARY = 250_000, 640
-DEMOS = {"agent": "naive", "envs": "maze", "tasks": 600, "noise": 0.2, "env_settings": {"max_steps": 24}}
+PARAMETERS, VOCABULARY = 200_000, 640
+DEMOS = {
+    "agent": "naive",
+    "envs": "maze",
+    "env_settings": {"max_steps": 20},
+    "max_difficulty": 8,
+    "repeats": 3,
+    "noise": 0.4,
+}
 
 
 def main() -> None:
@@ -52,7 +59,7 @@ def run(folder: Path, seed: int, overrides: Sequence[str], console: Console) -> 
         console.print(f"seed {seed}: a model of {made.num_parameters():,} random weights", highlight=False)
     if not demos.exists():
         count = write_transcripts(demos, asyncio.run(demonstrations(seed)))
-        console.print(f"seed {seed}: {count} demonstrations, of which a fifth of the moves are slips", highlight=False)
+        console.print(f"seed {seed}: {count} demonstrations, in which two moves of five are slips", highlight=False)
     for name, settings in (
         ("sft", [f"model.spec=hf:{model}", f"data.files=[{demos}]"]),
         ("grpo", [f"model.spec=hf:{folder}/sft/checkpoints/last", *overrides]),
@@ -64,7 +71,7 @@ def run(folder: Path, seed: int, overrides: Sequence[str], console: Console) -> 
 
 
 async def demonstrations(seed: int) -> list[Transcript]:
-    """Return what the expert does on a few mazes, and what it does after a slip."""
+    """Return what the expert does in short mazes, and after its slips."""
     return [each async for each in demonstrate(DemoConfig(**DEMOS, seed=seed))]
 
 
