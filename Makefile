@@ -7,6 +7,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 NEEDS := setup.cfg pyproject.toml constraints.txt
+# glibc gives the memory of large tensors back and takes it again, over and over, unless it is told not to.
+KEEP_MEMORY := MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=268435456
 
 .PHONY: demo test bench lint train-tiny clean
 
@@ -18,7 +20,7 @@ test: $(VENV)/.installed-test
 	OMP_NUM_THREADS=1 $(PY) -m pytest --quiet --numprocesses 2 --dist loadgroup --cov --cov-report=term:skip-covered
 
 train-tiny: $(VENV)/.installed-train
-	OMP_NUM_THREADS=2 $(PY) scripts/train_tiny.py
+	$(KEEP_MEMORY) $(PY) scripts/train_tiny.py
 
 bench: $(VENV)/.installed-bench
 	$(PY) benchmarks/run.py

@@ -31,6 +31,7 @@ DEMOS = {
     "max_difficulty": 8,
     "repeats": 3,
     "noise": 0.4,
+    "train_slips": True,
 }
 
 
@@ -71,7 +72,7 @@ def run(folder: Path, seed: int, overrides: Sequence[str], console: Console) -> 
 
 
 async def demonstrations(seed: int) -> list[Transcript]:
-    """Return what the expert does in short mazes, and after its slips."""
+    """Return what a clumsy expert does in short mazes."""
     return [each async for each in demonstrate(DemoConfig(**DEMOS, seed=seed))]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,17 @@ def test_slips_are_shown_and_not_trained() -> None:
                 assert (action == env.expert.action()) == (message["provenance"] == "executor")
                 *_, info = env.step(action)
         assert info["success"]
+
+
+def test_slips_of_a_clumsy_teacher_are_trained() -> None:
+    clumsy = collect(replace(NOISY, train_slips=True))
+    assert not any(answers(each, "given") for each in clumsy)
+    said = [[message["content"] for message in each.messages] for each in clumsy]
+    assert said == [[message["content"] for message in each.messages] for each in collect(NOISY)]
+
+
+def test_only_tasks_that_are_easy_enough_are_shown() -> None:
+    assert {each.about["steps"] for each in collect(DemoConfig("naive", envs="maze", max_difficulty=5))} == {4, 5}
 
 
 def test_equal_settings_give_equal_files_at_any_concurrency() -> None:

@@ -284,6 +284,13 @@ def test_muon_takes_the_inner_matrices_and_adamw_the_rest(tmp_path: Path) -> Non
     assert taken[1] == {name for name in names.values() if "embed" in name or "norm" in name}
 
 
+def test_evaluation_is_greedy_unless_the_recipe_says_otherwise(tmp_path: Path) -> None:
+    for temperature in (0.0, 0.7):
+        run = train(recipe(tmp_path, eval={"temperature": temperature}, out=str(tmp_path / f"at-{temperature}")))
+        results = json.loads((run.path / "eval" / "step-000004" / "results.json").read_text())
+        assert results["config"]["agent"]["sampling"]["temperature"] == temperature
+
+
 def test_stages_follow_each_other_with_their_own_rewards_and_roles(tmp_path: Path) -> None:
     stages = [
         {"name": "one", "steps": 2, "roles": ["planner"], "rewards": {"score": 1}},

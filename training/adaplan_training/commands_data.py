@@ -85,6 +85,7 @@ def _configure_demos(parser: argparse.ArgumentParser) -> None:
     add("--max-difficulty", type=int, metavar="N", help="leave out harder tasks")
     add("--repeats", type=int, default=1, help="episodes of each task (default: 1)")
     add("--noise", type=float, default=0.0, metavar="SHARE", help="turns at which the expert slips (default: 0)")
+    add("--train-slips", action="store_true", help="have slips imitated as well; without, they are seen, not trained")
     add("--seed", type=int, default=0, help="of everything (default: 0)")
     add("--concurrency", type=int, default=16, help="episodes at once (default: 16)")
     add("--from-run", type=Path, metavar="RUN", help="take the successful episodes of a recorded run instead")
@@ -115,6 +116,7 @@ def _run_demos(args: argparse.Namespace) -> int:
         args.max_difficulty,
         args.repeats,
         args.noise,
+        args.train_slips,
         args.seed,
     )
 

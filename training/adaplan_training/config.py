@@ -44,7 +44,7 @@ class AgentConfig:
     Attributes:
         name: an agent that asks a language model, as for `make_agent`.
         settings: further keywords of it.
-        temperature: of rollouts; evaluation is greedy.
+        temperature: of rollouts; evaluation has its own.
         turn_tokens: most tokens of one answer.
         episode_tokens: most tokens of a conversation, prompts and observations included; None for the model's limit.
         executor: a model, such as ``hf:DIR``, that acts and is frozen, while the policy plans; for agents with a
@@ -195,19 +195,21 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class EvalConfig:
-    """How the policy is tested while it learns: greedily, by the evaluation runner.
+    """How the policy is tested while it learns, by the evaluation runner.
 
     Attributes:
         every: steps between tests, beside one before the first and one after the last; 0 for none at all.
         envs: None for those of the rollouts.
         split: of which tasks.
         episodes: tasks of each environment.
+        temperature: 0 plays greedily.
     """
 
     every: int = 0
     envs: str | None = None
     split: str = "test"
     episodes: int = 50
+    temperature: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

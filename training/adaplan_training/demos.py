@@ -45,7 +45,8 @@ class DemoConfig:
         max_difficulty: leave out harder tasks, see `Task`.
         repeats: episodes of each task.
         noise: share of turns at which the expert's command is replaced by a random one, so that states off its path are
-            seen. Such a command is not trained, and never one that makes the goal impossible.
+            seen. Such a command is never one that makes the goal impossible.
+        train_slips: such commands are trained like the others, as those of somebody who doesn't know better.
         seed: of everything.
     """
 
@@ -58,6 +59,7 @@ class DemoConfig:
     max_difficulty: int | None = None
     repeats: int = 1
     noise: float = 0.0
+    train_slips: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -76,14 +78,19 @@ class Expert:
     Args:
         env: where the episode is played.
         thoughts: whether the executor says which step it carries out before it gives the command.
-        noise: see `DemoConfig`.
+        noise: see `DemoConfig`, as for `train_slips`.
         rng: of the noise.
     """
 
     def __init__(
-        self, env: TextEnv, thoughts: bool = True, noise: float = 0.0, rng: random.Random | None = None
+        self,
+        env: TextEnv,
+        thoughts: bool = True,
+        noise: float = 0.0,
+        rng: random.Random | None = None,
+        train_slips: bool = False,
     ) -> None:
-        self.env, self.thoughts, self.noise = env, thoughts, noise
+        self.env, self.thoughts, self.noise, self.train_slips = env, thoughts, noise, train_slips
         self.rng = rng or random.Random(0)
         self.model = RecordingModel("expert", self._answer)
         self._played = 0
@@ -99,7 +106,8 @@ class Expert:
             command = self.env.expert.action()
             other = self._other(command) if self.noise and self.rng.random() < self.noise else None
             if other is not None:
-                command, provenance = other, Provenance.GIVEN
+                command = other
+                provenance = provenance if self.train_slips else Provenance.GIVEN
             text = f"Action: {command}"
             if self.thoughts and steps:
                 text = f"Thought: {steps[0]}\n{text}"
@@ -170,9 +178,9 @@ async def demonstrate(
             env = pool.take(env_id)
             assert isinstance(env.unwrapped, TextEnv)
             seed = episode_seed(config.seed, env_id, task_id, repeat)
-            player = (
-                shown or Expert(env.unwrapped, config.agent != "naive", config.noise, stable_rng("noise", seed)).model
-            )
+            rng = stable_rng("noise", seed)
+            thoughts = config.agent != "naive"
+            player = shown or Expert(env.unwrapped, thoughts, config.noise, rng, config.train_slips).model
             witness = DemoWitness(make_agent(config.agent, model=player, **config.agent_settings))
             episode = await run_episode(witness, env, task_id, seed, repeat=repeat)
             pool.give(env_id, env, episode.stop_reason is StopReason.ERROR)

@@ -114,7 +114,7 @@ class Players:
         self._frontier: Any = None
 
     def agent(self, stage: Stage | None = None) -> Agent:
-        """Return the agent of a stage's rollouts; the greedy one of evaluation for None.
+        """Return the agent of a stage's rollouts; that of evaluation for None.
 
         Raises:
             ConfigError: settings that contradict each other.
@@ -143,7 +143,7 @@ class Players:
             if "planner" in settings:
                 raise ConfigError("agent.executor makes the policy the planner; leave agent.settings.planner out")
             model, settings["planner"] = self._model(config.executor), self.policy
-        temperature = config.temperature if stage is not None else 0.0
+        temperature = config.temperature if stage is not None else self.config.eval.temperature
         return make_agent(config.name, model, temperature=temperature, max_tokens=config.turn_tokens, **settings)
 
     def _model(self, spec: str) -> Model:

@@ -130,7 +130,7 @@ class Trainer:
         self._waiting: asyncio.Task[Any] | None = None
 
     def agent(self, stage: Stage | None = None) -> Agent:
-        """Return the agent of a stage's rollouts; the greedy one of evaluation for None."""
+        """Return the agent of a stage's rollouts; that of evaluation for None."""
         return self.players.agent(stage)
 
     def run(self, resume: bool = False) -> Result:
@@ -233,7 +233,7 @@ class Trainer:
             self._save(best)
 
     async def _evaluate(self) -> dict[str, float]:
-        """Return the success of the greedy policy on tasks that it does not learn from."""
+        """Return the policy's success on tasks that it does not learn from."""
         config = self.config
         out = self.folder / "eval" / f"step-{self.done:06d}"
         shutil.rmtree(out, ignore_errors=True)  # of a run that was killed in it
