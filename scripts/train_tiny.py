@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import transformers
 from rich.console import Console
 from rich.table import Table
 
@@ -31,7 +32,6 @@ DEMOS = {
     "max_difficulty": 8,
     "repeats": 3,
     "noise": 0.4,
-    "train_slips": True,
 }
 
 
@@ -40,14 +40,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="a run for each (default: 0)")
     parser.add_argument("--out", type=Path, default=Path("runs/train-tiny"), help="where it all goes")
     parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw the learning curves")
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings of tiny/maze-grpo to replace")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings of both recipes to replace")
     args = parser.parse_args()
     console = Console()
     began = time.perf_counter()
     folders = [run(args.out / f"seed-{seed}", seed, args.overrides, console) for seed in args.seeds]
     console.print(table(folders))
     console.print(f"{(time.perf_counter() - began) / 60:.1f} minutes. Play on: adaplan train --help")
-    console.print(f"Look at an episode: adaplan show {folders[0]}/grpo/eval/step-0", soft_wrap=True)
+    console.print(f"Look at an episode: adaplan show {folders[0]}/grpo/eval/step-000000", soft_wrap=True)
     if args.picture:
         draw(folders, args.picture)
 
@@ -55,6 +55,7 @@ def main() -> None:
 def run(folder: Path, seed: int, overrides: Sequence[str], console: Console) -> Path:
     """Do all that is not done yet in `folder`; a run that was stopped goes on."""
     model, demos = folder / "model", folder / "demos.jsonl"
+    transformers.utils.logging.disable_progress_bar()
     if not model.exists():
         made = make_model(model, PARAMETERS, vocabulary=VOCABULARY, envs="maze", seed=seed)
         console.print(f"seed {seed}: a model of {made.num_parameters():,} random weights", highlight=False)
@@ -63,16 +64,16 @@ def run(folder: Path, seed: int, overrides: Sequence[str], console: Console) -> 
         console.print(f"seed {seed}: {count} demonstrations, in which two moves of five are slips", highlight=False)
     for name, settings in (
         ("sft", [f"model.spec=hf:{model}", f"data.files=[{demos}]"]),
-        ("grpo", [f"model.spec=hf:{folder}/sft/checkpoints/last", *overrides]),
+        ("grpo", [f"model.spec=hf:{folder}/sft/checkpoints/last"]),
     ):
-        config = load_recipe(f"tiny/maze-{name}", [*settings, f"out={folder / name}", f"seed={seed}"])
+        config = load_recipe(f"tiny/maze-{name}", [*settings, f"out={folder / name}", f"seed={seed}", *overrides])
         with live() as on_step:
             train(config, resume=(folder / name / "config.yaml").exists(), on_step=on_step)
     return folder
 
 
 async def demonstrations(seed: int) -> list[Transcript]:
-    """Return what a clumsy expert does in short mazes."""
+    """Return what the expert does in short mazes, and after its slips."""
     return [each async for each in demonstrate(DemoConfig(**DEMOS, seed=seed))]
 
 
@@ -91,7 +92,7 @@ def table(folders: Sequence[Path]) -> Table:
         (first, before), *_, (last, after) = evaluations(folder)
         cells = []
         for step in (first, last):
-            rate = load_run(folder / "grpo" / "eval" / f"step-{step}").results["summary"]["overall"]["success_rate"]
+            rate = load_run(folder / "grpo" / "eval" / f"step-{step:06d}").results["summary"]["overall"]["success_rate"]
             cells.append(f"{100 * rate['value']:.1f} [{100 * rate['low']:.0f}, {100 * rate['high']:.0f}]")
         result.add_row(folder.name, *cells, f"{100 * (after - before):+.1f}")
     return result
