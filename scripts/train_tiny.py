@@ -1,6 +1,6 @@
 """Training, small and from nothing: a tiny model learns to walk mazes, first by imitation, then by GRPO.
 
-`make train-tiny` runs it with one seed. ``--seeds 0 1 2 --picture FILE.svg`` draws the curve of docs/training.md.
+`make train-tiny` runs it with one seed; ``--seeds 0 1 2 --picture FILE.svg`` draws the learning curves of several.
 """
 
 from __future__ import annotations

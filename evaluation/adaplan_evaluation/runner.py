@@ -88,9 +88,8 @@ async def evaluate_async(
     pool = EnvPool(**{**(env_settings or {}), "split": split, "max_steps": max_steps})
     loaded = None if isinstance(model, str) else model
     try:
-        chosen = _choose(
-            pool, envs, split, episodes, tasks, max_difficulty
-        )  # before the model: a wrong name need not wait for it
+        # Before the model: a wrong name need not wait for it.
+        chosen = _choose(pool, envs, split, episodes, tasks, max_difficulty)
         if isinstance(model, str):
             loaded = load_model(model)
         player = make_agent(agent, model=loaded, **(agent_settings or {}))

@@ -35,6 +35,7 @@ from adaplan_envs.simulated.protocol import Answer, UnusableAnswer, read_action,
 from adaplan_envs.simulated.scripted import WRONG_OBSERVATION
 from adaplan_envs.simulated.simulator import BudgetSpentError
 from tests.conftest import ROOT
+from tests.simulators import Together
 
 GOOD = Answer("at 1, 1", True, "You see a hat.", False, False)
 
@@ -540,19 +541,7 @@ def test_a_cancelled_step_gives_up_the_question_and_the_environment_can_be_reset
 
 
 def test_episodes_in_threads_wait_for_their_answers_at_the_same_time() -> None:
-    class Together:
-        def __init__(self) -> None:
-            self.waiting = 0
-            self.everybody = asyncio.Event()
-
-        async def chat(self, messages: Any) -> str:
-            self.waiting += 1
-            if self.waiting == 16:
-                self.everybody.set()
-            await asyncio.wait_for(self.everybody.wait(), 30)  # nobody is answered before all have asked
-            return say()
-
-    together = Together()
+    together = Together(16, say())
     envs = [gymnasium.make("AdaPlan/Maze-v0", backend="simulated", simulator=together).unwrapped for _ in range(16)]
     for seed, env in enumerate(envs):
         assert env.blocking  # type: ignore[attr-defined]

@@ -24,6 +24,7 @@ from adaplan_envs.errors import (
 )
 from adaplan_evaluation import Episode, Failure, count_expert_steps, run_episode
 from tests.evaluation.games import COUNTER, HOPELESS, SLOW, UNRELIABLE, Player, clumsy_player
+from tests.simulators import Together
 
 TASK = "counter/test/0001"  # three steps
 
@@ -178,18 +179,6 @@ async def test_blocking_environments_step_side_by_side() -> None:
 
 
 async def test_simulated_episodes_wait_together_without_a_thread_each_and_a_wrapper_is_heeded() -> None:
-    class Together:
-        def __init__(self) -> None:
-            self.waiting = 0
-            self.everybody = asyncio.Event()
-
-        async def chat(self, messages: Any) -> str:
-            self.waiting += 1
-            if self.waiting == 16:
-                self.everybody.set()
-            await asyncio.wait_for(self.everybody.wait(), 30)  # nobody is answered before all have asked
-            return '{"valid": true, "observation": "On.", "done": true, "success": true}'
-
     class Loud(gymnasium.Wrapper[str, str, str, str]):
         def step(self, action: str) -> Any:
             seen, *rest = self.env.step(action)
@@ -198,7 +187,8 @@ async def test_simulated_episodes_wait_together_without_a_thread_each_and_a_wrap
     def maze(simulator: Any) -> Any:
         return gymnasium.make("AdaPlan/Maze-v0", backend="simulated", simulator=simulator)
 
-    together, before = Together(), threading.active_count()
+    answer = '{"valid": true, "observation": "On.", "done": true, "success": true}'
+    together, before = Together(16, answer), threading.active_count()
     envs = [maze(together) for _ in range(16)]
     episodes = await asyncio.gather(*(run_episode(lambda seen: "move up", each) for each in envs))
     assert [(episode.success, episode.observation) for episode in episodes] == [(True, "On.")] * 16

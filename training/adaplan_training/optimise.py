@@ -60,10 +60,12 @@ class Optimiser:
     ) -> None:
         self.config = config
         self.parameters = list(parameters)
-        apart = {id(each) for each in tables}
-        inner = [each for each in self.parameters if each.ndim == 2 and id(each) not in apart]
-        inner = inner if config.name == "muon" else []
-        rest = [each for each in self.parameters if not any(each is other for other in inner)]
+        apart = set(map(id, tables))
+        inner: list[nn.Parameter] = []
+        rest: list[nn.Parameter] = []
+        for each in self.parameters:
+            by_muon = config.name == "muon" and each.ndim == 2 and id(each) not in apart
+            (inner if by_muon else rest).append(each)
         groups = [
             {"params": [each for each in rest if each.ndim >= 2], "weight_decay": config.weight_decay},
             {"params": [each for each in rest if each.ndim < 2], "weight_decay": 0.0},
