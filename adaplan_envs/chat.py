@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import random
+import re
 import sys
 import time
 from collections import Counter
@@ -87,6 +88,8 @@ class ChatClient:
         self.failures: Counter[str] = Counter()
         """How often which kind of failure happened, those included that a later attempt made good."""
         self._answered = False
+        self._forms = [_by_schema, _by_type]
+        """How to ask for JSON of a schema, the best way first; those that the server has refused are gone."""
         self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         self._key = api_key or os.environ.get("OPENAI_API_KEY") or (NO_KEY if self._base_url else "")
         if not self._key:
@@ -109,11 +112,11 @@ class ChatClient:
         """
         sampling = sampling or Sampling()
         request = self._request(messages, sampling)
-        path = self._cache_path(request)
+        path = self._cache_path(request)  # whatever the server understands of it, the question is the same
         if path is not None and (kept := read_cache(path)) is not None:
             return _cut(kept, sampling.stop)
         async with self._connections().lease() as client:
-            reply = await self._attempts(client, request)
+            reply = await self._in_form(client, request)
         if path is not None:
             write_cache(path, reply)
         return _cut(reply, sampling.stop)
@@ -144,6 +147,7 @@ class ChatClient:
             "stop": list(sampling.stop) or None,
             "seed": sampling.seed,
             "top_k": sampling.top_k or None,
+            "response_format": None if sampling.json_schema is None else _by_schema(sampling.json_schema),
         }
         return {key: value for key, value in {**request, **self._extra}.items() if value is not None}
 
@@ -164,6 +168,21 @@ class ChatClient:
             http_client=openai.DefaultAsyncHttpxClient(verify=certificates, timeout=self._timeout),
         )
 
+    async def _in_form(self, client: Any, request: dict[str, Any]) -> ChatReply:
+        """Ask for an answer in the form that the request states, as far as the server knows of such a thing."""
+        if "response_format" in self._extra or "response_format" not in request:
+            return await self._attempts(client, request)
+        schema = request["response_format"]["json_schema"]["schema"]
+        while self._forms:
+            form = self._forms[0]
+            try:
+                return await self._attempts(client, {**request, "response_format": form(schema)})
+            except _FormRefusedError as error:
+                if form in self._forms:  # else another request has found out meanwhile
+                    self._forms.remove(form)
+                    _log.info("%s; asking in another way from now on", error)
+        return await self._attempts(client, {key: request[key] for key in request if key != "response_format"})
+
     async def _attempts(self, client: Any, request: dict[str, Any]) -> ChatReply:
         for attempt in range(self._retries + 1):
             try:
@@ -178,6 +197,8 @@ class ChatClient:
                 if failure.fatal is None and (attempt == self._retries or wait > MAX_WAIT):
                     failure.fatal = ModelError
                     message += f" (after {attempt + 1} attempts)"
+                if failure.fatal is ModelError and failure.kind in ("400", "422") and _blames_form(request, failure):
+                    raise _FormRefusedError(message) from None
                 if failure.fatal is not None:
                     doubtful = failure.kind in ("400", "404", "500") and failure.fatal is not ContextOverflowError
                     if doubtful and (hint := await self._unknown_name(client)):
@@ -289,6 +310,26 @@ def _cut(reply: ChatReply, stop: Sequence[str]) -> ChatReply:
     """Return `reply` up to the first stop string, which some servers leave in the text."""
     ends = [at for at in map(reply.text.find, stop) if at >= 0]
     return replace(reply, text=reply.text[: min(ends)], finish_reason="stop") if ends else reply
+
+
+def _by_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
+
+
+def _by_type(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "json_object"}
+
+
+def _blames_form(request: Mapping[str, Any], failure: _Failure) -> bool:
+    """Whether a server has refused the request for the form of the answer that it asks for."""
+    return (
+        "response_format" in request
+        and re.search(r"response_?format|json|schema|grammar", failure.text, re.I) is not None
+    )
+
+
+class _FormRefusedError(ModelError):
+    """The server does not know this way to ask for JSON."""
 
 
 class _Failure(Exception):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from adaplan_envs.errors import ConfigError
 
@@ -51,6 +51,7 @@ class Sampling:
         max_tokens: at most this many new tokens.
         stop: the answer ends in front of the first of these strings.
         seed: equal seeds give equal answers where the backend can promise that; None is as chance will have it.
+        json_schema: the answer is a JSON object of this schema, where the backend can hold the model to it.
 
     Raises:
         ConfigError: a value out of range.
@@ -62,6 +63,7 @@ class Sampling:
     max_tokens: int = 256
     stop: tuple[str, ...] = ()
     seed: int | None = None
+    json_schema: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         for name, value, fine, valid in (

@@ -19,7 +19,7 @@ from adaplan_envs.chat import Message, Sampling, Usage
 from adaplan_envs.core import TextEnv, stable_rng
 from adaplan_envs.errors import ConfigError, ContextOverflowError, ModelAccessError, ModelError, SimulatorError
 from adaplan_envs.simulated.guard import Guard
-from adaplan_envs.simulated.protocol import Answer, UnusableAnswer, read_answer, write_action
+from adaplan_envs.simulated.protocol import ANSWER_SCHEMA, Answer, UnusableAnswer, read_answer, write_action
 from adaplan_envs.simulated.simulator import BudgetSpentError, Simulator, start, wait_for
 from adaplan_envs.types import ActionStatus, Outcome, Snapshot, StopReason, Task
 
@@ -118,7 +118,7 @@ class SimulatedEnv(TextEnv):
         self, simulator: Simulator, *, temperature: float = 0.0, prompt: str | Path | None = None, **options: Any
     ) -> None:
         self._prompt = read_prompt(prompt)
-        self.sampling = Sampling(temperature=temperature, max_tokens=_ANSWER_TOKENS)
+        self.sampling = Sampling(temperature=temperature, max_tokens=_ANSWER_TOKENS, json_schema=ANSWER_SCHEMA)
         self.simulator = simulator
         self.backend = f"simulated:{simulator.name}"
         super().__init__(**options)

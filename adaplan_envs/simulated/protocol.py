@@ -12,6 +12,20 @@ LONGEST_ACTION = 1000
 LONGEST_OBSERVATION = 8000
 """Characters of an observation; what is longer is a simulator that has lost the thread."""
 
+ANSWER_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "notes": {"type": "string", "maxLength": 800},
+        "valid": {"type": "boolean"},
+        "observation": {"type": "string", "minLength": 1, "maxLength": 3000},
+        "done": {"type": "boolean"},
+        "success": {"type": "boolean"},
+    },
+    "required": ["notes", "valid", "observation", "done", "success"],
+    "additionalProperties": False,
+}
+"""JSON schema of an answer, for models that can be held to one; bounded, for a small one may find no end."""
+
 _ACTION = re.compile(r"Action (\d+) of \d+: (\".*\")", re.S)
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 

@@ -282,6 +282,34 @@ async def test_the_key_is_sent_but_never_described_or_kept(tmp_path, clients):
     assert not any(secret in text for text in [*files, json.dumps(client.describe())] for secret in (KEY, "hidden"))
 
 
+SCHEMA = {"type": "object", "properties": {"score": {"enum": [0, 1]}}, "required": ["score"]}
+
+
+async def test_json_is_asked_for_in_the_best_way_that_the_server_knows(clients, tmp_path):
+    refused = (400, fault("This response_format type is unavailable now"))
+    async with Server(refused, (422, fault("unsupported field: response_format")), (200, good("{}"))) as server:
+        client = clients(server, cache=tmp_path)
+        held = Sampling(json_schema=SCHEMA)
+        assert (await client.chat(HELLO, held)).text == "{}"
+        asked = [request.get("response_format") for request in server.requests]
+        form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": SCHEMA}}
+        assert asked == [form, {"type": "json_object"}, None]
+        assert client.failures == {"400": 1, "422": 1}
+        await client.chat([*HELLO, *HELLO], held)  # the server is not asked again what it has refused
+        assert [request.get("response_format") for request in server.requests[3:]] == [None]
+        assert (await clients(server, cache=tmp_path).chat(HELLO, held)).usage.requests == 0
+
+
+async def test_a_request_that_is_refused_for_another_reason_fails_as_before(clients):
+    async with Server((400, fault("temperature is too high"))) as server:
+        with pytest.raises(ModelError, match="temperature"):
+            await clients(server).chat(HELLO, Sampling(json_schema=SCHEMA))
+        assert len(server.requests) == 1
+        with pytest.raises(ModelError):
+            await clients(server, extra={"response_format": None}).chat(HELLO, Sampling(json_schema=SCHEMA))
+        assert "response_format" not in server.requests[-1]
+
+
 async def test_a_cached_answer_costs_nothing_and_differs_by_content(tmp_path, clients):
     async with Server((200, good("one")), (200, good("two")), (200, good("three"))) as server:
         first = clients(server, cache=tmp_path, prices=(1, 1))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -383,6 +384,76 @@ async def test_any_model_is_a_chat(tiny):
     assert reply.usage.requests == 1 and reply.usage.completion_tokens <= 4
     with pytest.raises(ConfigError, match="'tool' can't stand here"):
         await tiny.chat([{"role": "tool", "content": "x"}])
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "reason": {"type": "string", "maxLength": 9},
+        "scores": {"type": "array", "items": {"enum": [0, 1, 2]}, "minItems": 2, "maxItems": 2},
+        "done": {"type": "boolean"},
+    },
+    "required": ["reason", "scores", "done"],
+    "additionalProperties": False,
+}
+LETTERS = {"enum": ["a", "b", "c", "d"]}
+"""Answers that are tokenised in one way only."""
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+async def test_an_answer_is_held_to_its_schema_beside_others_that_are_free(tiny, temperature):
+    question = [{"role": "user", "content": "go on"}]
+    free = Sampling(max_tokens=30, temperature=temperature, seed=1)
+    alone = await tiny.chat(question, free)
+    held = [replace(free, max_tokens=120, seed=seed, json_schema=SCHEMA) for seed in range(6)]
+    beside, *answers = await asyncio.gather(*[tiny.chat(question, each) for each in (free, *held)])
+    assert beside == alone
+    for answer in answers:
+        found = json.loads(answer.text)
+        assert list(found) == ["reason", "scores", "done"] and len(found["reason"]) <= 9
+        assert {*found["scores"]} <= {0, 1, 2} and len(found["scores"]) == 2
+        assert answer.finish_reason == "stop"
+    assert len({answer.text for answer in answers}) == (1 if temperature == 0 else 6)
+
+
+async def test_a_schema_that_nobody_can_hold_to_is_said_at_once(tiny):
+    with pytest.raises(ConfigError, match="JSON schema"):
+        await tiny.chat([{"role": "user", "content": "go on"}], Sampling(json_schema={"type": "nonsense"}))
+
+
+async def test_a_chat_that_goes_on_reads_only_what_is_new_and_answers_the_same(tiny):
+    from adaplan_agents.models.hf import HFModel
+
+    async def dialogue(model: Any, number: int, forget: bool) -> list[str]:
+        messages = [{"role": "system", "content": "s" * 50}]
+        for turn in range(4):
+            messages.append({"role": "user", "content": f"cell {number} {turn}"})
+            sampling = Sampling(max_tokens=12, temperature=1.0, seed=10 * number + turn, json_schema=LETTERS)
+            reply = await model.chat(messages, sampling)
+            messages.append({"role": "assistant", "content": reply.text})
+            if forget:
+                await model.aclose()
+        return [message["content"] for message in messages]
+
+    warm, cold = (HFModel(tiny.model, tiny.tokenizer) for _ in range(2))
+    kept = await asyncio.gather(*[dialogue(warm, number, False) for number in range(3)])
+    anew = [await dialogue(cold, number, True) for number in range(3)]
+    assert kept == anew
+    assert warm.sampler.stats.read < 0.6 * cold.sampler.stats.read
+    await warm.aclose()
+    assert not warm.sampler._rows
+
+
+async def test_what_is_kept_of_chats_takes_no_more_room_than_they_did(tiny):
+    from adaplan_agents.models.hf import HFModel
+
+    model = HFModel(tiny.model, tiny.tokenizer)
+    for number in range(5):
+        await model.chat([{"role": "user", "content": f"{number}"}], Sampling(max_tokens=9, json_schema=LETTERS))
+        assert len(model.sampler._rows) == 1
+    with pytest.raises(ContextOverflowError):
+        await model.chat([{"role": "user", "content": "word " * 3000}])
+    assert len(model.sampler._rows) <= 1
 
 
 def test_importing_agents_stays_light():

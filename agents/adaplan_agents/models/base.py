@@ -122,6 +122,14 @@ class Model(ABC):
             ConfigError: the messages are in no such order.
             ModelError: there is no answer.
         """
+        conversation = self.open_with(messages)
+        try:
+            return await conversation.sample(sampling or Sampling())
+        finally:
+            conversation.close()
+
+    def open_with(self, messages: Sequence[Message]) -> Conversation:
+        """Begin a conversation that holds `messages`; see `chat`."""
         system = messages[0]["content"] if messages and messages[0]["role"] == "system" else ""
         conversation = self.open(system)
         try:
@@ -132,9 +140,10 @@ class Model(ABC):
                     conversation.assistant(message["content"])
                 else:
                     raise ConfigError(f"a message of role {message['role']!r} can't stand here; user or assistant can")
-            return await conversation.sample(sampling or Sampling())
-        finally:
+        except BaseException:
             conversation.close()
+            raise
+        return conversation
 
     def describe(self) -> dict[str, Any]:
         """Return what a result file should record of this model. JSON types only, no secrets."""

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from adaplan_agents.models.cache import Placement, RowCache
 from adaplan_agents.models.drawing import draw_tokens
+from adaplan_agents.models.guide import Guide, Guides
 from adaplan_envs.chat import Sampling
 from adaplan_envs.errors import ContextOverflowError, ModelError
 
@@ -71,6 +72,7 @@ class _Request:
     rng: random.Random
     stops: Callable[[list[int]], bool]
     future: asyncio.Future[Continuation]
+    guide: Guide | None = None
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
 
@@ -100,14 +102,16 @@ class Engine:
     Args:
         model: from `AutoModelForCausalLM`, in the precision to sample with. Used without gradients, in eval mode.
         window: most tokens that a row may hold.
+        guides: of the tokenizer, for answers of a given form; without them `Sampling.json_schema` has no effect.
 
     Models whose layers keep something else than keys and values (state-space layers, say) are found out by comparing
     a short text with and without the cache; they are then read from the start at every turn, with one warning.
     """
 
-    def __init__(self, model: Any, *, window: int) -> None:
+    def __init__(self, model: Any, *, window: int, guides: Guides | None = None) -> None:
         self.model = model
         self.window = window
+        self._guides = guides
         self.stats = EngineStats()
         self._rows: list[Row] = []
         self._waiting: list[_Request] = []
@@ -185,6 +189,7 @@ class Engine:
             stops: called with the tokens sampled so far; True ends the answer.
 
         Raises:
+            ConfigError: answers can't be held to the schema.
             ContextOverflowError: prompt and answer do not fit the window.
             ModelError: the row is closed, or the model failed.
         """
@@ -198,8 +203,9 @@ class Engine:
             row.length, row.own_cache = 0, None
         elif row.length >= len(context):  # its last token must be read again for its logits
             row.length = len(context) - 1
+        guide = self._guides.start(sampling.json_schema) if self._guides and sampling.json_schema else None
         future: asyncio.Future[Continuation] = asyncio.get_running_loop().create_future()
-        request = _Request(row, list(context[row.length :]), sampling, rng, stops, future)
+        request = _Request(row, list(context[row.length :]), sampling, rng, stops, future, guide)
         self._waiting.append(request)
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
@@ -265,6 +271,9 @@ class Engine:
         return self._draw(running, logits_NV)
 
     def _draw(self, requests: list[_Request], logits_NV: Tensor) -> bool:
+        for request, logits_V in zip(requests, logits_NV, strict=True):
+            if request.guide is not None:
+                request.guide.restrict(logits_V)
         tokens, logprobs = draw_tokens(
             logits_NV, [request.sampling for request in requests], [request.rng.random() for request in requests]
         )
@@ -273,6 +282,8 @@ class Engine:
         for request, token, logprob in zip(requests, tokens, logprobs, strict=True):
             request.tokens.append(token)
             request.logprobs.append(logprob)
+            if request.guide is not None:
+                request.guide.accept(token)
             stopped = request.stops(request.tokens)
             if stopped or len(request.tokens) >= request.sampling.max_tokens:
                 finish: Literal["stop", "length"] = "stop" if stopped else "length"

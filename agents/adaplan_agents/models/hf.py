@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from adaplan_agents.models.base import Conversation, Model
 from adaplan_agents.models.template import find_pieces
 from adaplan_agents.models.tokens import Sampler, TokenConversation, Vocabulary
+from adaplan_agents.models.warm import Warm
+from adaplan_envs.chat import ChatReply, Message, Sampling
 from adaplan_envs.errors import ConfigError, ModelAccessError, check_name, require
 
 DTYPES = ("auto", "bfloat16", "float16", "float32")
@@ -45,6 +47,7 @@ class HFModel(Model):
         sampler: Sampler | None = None,
     ) -> None:
         from adaplan_agents.models.engine import Engine
+        from adaplan_agents.models.guide import Guides
 
         self.name = name
         self.model = model
@@ -58,10 +61,36 @@ class HFModel(Model):
             raise ConfigError(f"window is {window}; this model can read 1 to {limit} tokens")
         pieces = find_pieces(tokenizer, chat_template, keep_history, template_options or {})
         self.vocabulary = Vocabulary(tokenizer, pieces, _ends(model, tokenizer))
-        self.sampler = sampler or Engine(model, window=window)
+        self._warm = Warm()
+        self.sampler = sampler or Engine(model, window=window, guides=Guides(tokenizer, sorted(self.vocabulary.ends)))
 
     def open(self, system: str = "") -> Conversation:
         return TokenConversation(self.sampler, self.vocabulary, system)
+
+    async def chat(self, messages: Sequence[Message], sampling: Sampling | None = None) -> ChatReply:
+        """Answer `messages`; see `Model.chat`. A chat that goes on where another ended reads only what is new."""
+        kept = self._warm.take(messages)
+        conversation, keep = kept, False
+        try:
+            if kept is not None:
+                kept.user(messages[-1]["content"])
+            conversation = self.open_with(messages) if kept is None else kept
+            reply = await conversation.sample(sampling or Sampling())
+            keep = self._reads_the_same(conversation, reply.text)
+            return reply
+        finally:
+            self._warm.end(conversation, keep)
+
+    def _reads_the_same(self, conversation: Conversation, answer: str) -> bool:
+        """Whether the answer's text, tokenised anew, gives the tokens that were sampled: else what is kept differs."""
+        assert conversation.context is not None
+        sampled = list(conversation.context.ids[conversation.context.spans[-1].start :])
+        if sampled[-1] in self.vocabulary.ends:
+            sampled = sampled[:-1]
+        return sampled == self.vocabulary.encode(answer)
+
+    async def aclose(self) -> None:
+        self._warm.close()
 
     def describe(self) -> dict[str, Any]:
         weights = next(self.model.parameters())

@@ -107,6 +107,7 @@ class _VLLMSampler:
             stop=list(sampling.stop),
             stop_token_ids=self._ends,
             logprobs=0,
+            **({} if sampling.json_schema is None else _held_to(self._vllm, sampling.json_schema)),
         )
         prompt, number = {"prompt_token_ids": list(context)}, str(next(self._numbers))
         final: Any = None
@@ -121,3 +122,11 @@ class _VLLMSampler:
         tokens = list(answer.token_ids)
         logprobs = [ranked[token].logprob for token, ranked in zip(tokens, answer.logprobs, strict=True)]
         return _Answer(tokens, logprobs, answer.finish_reason or "stop")
+
+
+def _held_to(vllm: Any, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the argument that holds an answer to `schema`; vLLM has renamed it."""
+    kinds = vllm.sampling_params
+    if hasattr(kinds, "StructuredOutputsParams"):
+        return {"structured_outputs": kinds.StructuredOutputsParams(json=dict(schema))}
+    return {"guided_decoding": kinds.GuidedDecodingParams(json=dict(schema))}

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -22,14 +22,18 @@ from adaplan_evaluation.types import Episode, Turn
 
 _CLIP = 1_500
 """Characters of one observation or response that are shown; the middle of a longer one is left out."""
+_LONGEST_REASON = 400
+"""Characters; one sentence is asked for."""
 _NOBODY_KNOWS = "(none known)"
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What to ask for one term, and how to read the answer's JSON."""
+    """What to ask for one term, which fields the answer's JSON has, and how to read them."""
 
     prompt: str
+    fields: dict[str, Any]
+    """JSON schemas; a reason comes before them."""
     read: Callable[[dict[str, Any]], tuple[float, dict[str, float]]]
     """Raises ValueError with what is wrong, in words that the model is told."""
 
@@ -99,13 +103,14 @@ class LLMJudge(Judge):
             {"role": "system", "content": self._prompts.render("system")},
             {"role": "user", "content": question.prompt},
         ]
+        sampling = replace(self.sampling, json_schema=_schema(question.fields))
         problem = ""
         for attempt in range(2):
             if attempt:
                 self.failures["asked again"] += 1
                 messages.append({"role": "user", "content": self._prompts.render("retry", problem=problem)})
             try:
-                reply = await self._model.chat(messages, self.sampling)
+                reply = await self._model.chat(messages, sampling)
             except ModelAccessError:
                 raise
             except ModelError as error:
@@ -131,10 +136,10 @@ class LLMJudge(Judge):
         if term == "format":
             answers = enumerate(episode.turns, 1)
             listed = "\n".join(f'<response number="{n}">\n{_clip(turn.raw)}\n</response>' for n, turn in answers)
-            return _Question(ask(responses=listed), lambda answer: (_number(answer, "score", (0, 1)), {}))
+            return _Question(ask(responses=listed), _one(0, 1), lambda answer: (_number(answer, "score", (0, 1)), {}))
         if term == "e2e":
             prompt = ask(reference=self._reference(episode), trajectory=_trajectory(episode))
-            return _Question(prompt, lambda answer: (_number(answer, "score", (0, 1, 2)), {}))
+            return _Question(prompt, _one(0, 1, 2), lambda answer: (_number(answer, "score", (0, 1, 2)), {}))
         if term == "adherence":
             return _adherence(episode, ask)
         plans = "\n".join(
@@ -142,7 +147,8 @@ class LLMJudge(Judge):
             f"<plan>\n{_clip(plan.text or _numbered(plan.steps) or '(none)')}\n</plan>"
             for plan in written_plans(episode)
         )
-        return _Question(ask(reference=self._reference(episode), plans=plans), _read_marks)
+        marks = {name: {"enum": [1, 2, 3, 4, 5]} for name in PLAN_PARTS}
+        return _Question(ask(reference=self._reference(episode), plans=plans), marks, _read_marks)
 
     def _reference(self, episode: Episode) -> str:
         commands = self._arena.expert_commands(episode)
@@ -165,7 +171,23 @@ def _adherence(episode: Episode, ask: Callable[..., str]) -> _Question:
             parts[str(number)] = _number({"scores": score}, "scores", (0, 1, 2))
         return fmean(parts.values()), parts
 
-    return _Question(ask(actions=listed, count=len(asked)), read)
+    scores = {"type": "array", "items": {"enum": [0, 1, 2]}, "minItems": len(asked), "maxItems": len(asked)}
+    return _Question(ask(actions=listed, count=len(asked)), {"scores": scores}, read)
+
+
+def _one(*valid: int) -> dict[str, Any]:
+    return {"score": {"enum": list(valid)}}
+
+
+def _schema(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of an answer: a reason, then `fields`."""
+    properties = {"reason": {"type": "string", "maxLength": _LONGEST_REASON}, **fields}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def _read_marks(answer: dict[str, Any]) -> tuple[float, dict[str, float]]:
