@@ -23,7 +23,7 @@ from adaplan_evaluation.loops import callable_from_sync_code
 from adaplan_evaluation.metrics import summarise
 from adaplan_evaluation.provenance import commit, versions
 from adaplan_evaluation.store import EPISODES, EpisodeLog, Run, load_run, write_results
-from adaplan_evaluation.suite import EnvPool, choose_tasks, fingerprint, resolve_envs
+from adaplan_evaluation.suite import EnvPool, choose_tasks, env_keywords, fingerprint, resolve_envs
 from adaplan_evaluation.types import Episode, EpisodeKey, episode_seed
 
 OnEpisode = Callable[[Episode, int], None]
@@ -85,7 +85,7 @@ async def evaluate_async(
             raise ConfigError(f"{name} is {number}; it must be at least 1")
     if (resume or retry_errors) and (out is None or not resume):
         raise ConfigError("resume needs out, the folder of the run; retry_errors needs resume")
-    pool = EnvPool(**{**(env_settings or {}), "split": split, "max_steps": max_steps})
+    pool = EnvPool(**env_keywords(env_settings, split=split, max_steps=max_steps))
     loaded = None if isinstance(model, str) else model
     try:
         # Before the model: a wrong name need not wait for it.

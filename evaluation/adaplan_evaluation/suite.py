@@ -87,6 +87,27 @@ def _canonical(value: Any) -> str:
     return type(value).__name__
 
 
+def env_keywords(settings: Mapping[str, Any] | None, *, split: str, max_steps: int | None = None) -> dict[str, Any]:
+    """Return the keywords of a run's environments.
+
+    Args:
+        settings: that the user gave; a ``max_steps`` among them counts where the run has none of its own.
+        split: of the run.
+        max_steps: of the run; None leaves it to `settings`, and then to each environment.
+
+    Raises:
+        ConfigError: `settings` contradict the run.
+    """
+    settings = dict(settings or {})
+    for name, own in (("split", split), ("max_steps", max_steps)):
+        if own is not None and settings.get(name, own) != own:
+            raise ConfigError(
+                f"{name} is {own!r}, but {settings[name]!r} among the environments' settings: give it once"
+            )
+    limit = settings.get("max_steps") if max_steps is None else max_steps
+    return {**settings, "split": split, "max_steps": limit}
+
+
 class EnvPool:
     """Environments for many episodes at once, each used by one episode at a time and then used again."""
 

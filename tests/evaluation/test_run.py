@@ -121,6 +121,16 @@ def test_named_tasks_are_played_in_their_environments() -> None:
         evaluate("random", tasks=["mazze/test/0001"])
 
 
+def test_a_limit_among_the_settings_of_the_environments_counts() -> None:
+    run = play(episodes=2, env_settings={"max_steps": 3})
+    assert {episode.max_steps for episode in run.episodes} == {3}
+    assert {episode.max_steps for episode in play(episodes=2, max_steps=4).episodes} == {4}
+    with pytest.raises(ConfigError, match="max_steps is 4, but 3 among the environments"):
+        play(max_steps=4, env_settings={"max_steps": 3})
+    with pytest.raises(ConfigError, match="split is 'test', but 'train'"):
+        play(env_settings={"split": "train"})
+
+
 def test_several_environments_make_one_run() -> None:
     run = play(envs=[COUNTER, HOPELESS], episodes=2)
     assert list(run.results["summary"]["envs"]) == [COUNTER, HOPELESS]

@@ -24,6 +24,7 @@ from adaplan_training import trainer as trainer_module
 from adaplan_training.commands import TRAIN
 from adaplan_training.config import OptimConfig, TrainConfig
 from adaplan_training.metrics import read_metrics
+from adaplan_training.muon import Muon, orthogonal
 from adaplan_training.optimise import NonFiniteError, Optimiser, explained, learning_rate
 from adaplan_training.policy import Policy
 from adaplan_training.recipe import from_dict, load_recipe, to_dict
@@ -282,6 +283,35 @@ def test_muon_takes_the_inner_matrices_and_adamw_the_rest(tmp_path: Path) -> Non
     taken = [{names[id(each)] for group in part.param_groups for each in group["params"]} for part in (muon, adamw)]
     assert taken[0] == {name for name in names.values() if "proj" in name}
     assert taken[1] == {name for name in names.values() if "embed" in name or "norm" in name}
+
+
+def test_muon_takes_the_steps_of_torchs_own() -> None:
+    if not hasattr(torch.optim, "Muon"):
+        pytest.skip("this torch has no Muon")
+    torch.manual_seed(0)
+    ours = [torch.nn.Parameter(torch.randn(shape)) for shape in [(8, 8), (16, 8), (8, 8), (8, 16)]]
+    theirs = [torch.nn.Parameter(each.detach().clone()) for each in ours]
+    optimisers = (
+        Muon(ours, lr=0.05, weight_decay=0.1),
+        torch.optim.Muon(theirs, lr=0.05, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
+    )
+    start = [each.detach().clone() for each in ours]
+    for _ in range(5):
+        for one, other in zip(ours, theirs, strict=True):
+            one.grad = torch.randn_like(one)
+            other.grad = one.grad.clone()
+        for optimiser in optimisers:
+            optimiser.step()
+    for one, other, before in zip(ours, theirs, start, strict=True):
+        assert (one - other).norm() < 0.02 * (other - before).norm()  # theirs computes in bfloat16
+
+
+def test_muons_directions_are_orthogonal_whatever_their_size() -> None:
+    torch.manual_seed(0)
+    for shape in [(3, 8, 8), (2, 8, 32), (2, 32, 8)]:
+        found = torch.linalg.svdvals(orthogonal(1e-3 * torch.randn(shape)))
+        assert found.min() > 0.3 and found.max() < 1.3
+    assert not orthogonal(torch.zeros(1, 4, 4)).any()
 
 
 def test_evaluation_is_greedy_unless_the_recipe_says_otherwise(tmp_path: Path) -> None:

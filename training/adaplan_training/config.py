@@ -144,7 +144,7 @@ class OptimConfig:
     """How weights change.
 
     Attributes:
-        name: ``adamw``; or ``muon`` (torch 2.9 or newer), with which a model of random weights needs fewer steps: its
+        name: ``adamw``; or ``muon``, with which a model of random weights needs fewer steps: its
             matrices by Muon, embeddings, output layer and vectors by AdamW.
         lr: peak of the learning rate.
         schedule: after the warm-up: ``constant``, or ``cosine`` down to 0.

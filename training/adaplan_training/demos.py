@@ -23,7 +23,7 @@ from adaplan_envs.core import TextEnv, stable_rng
 from adaplan_envs.errors import ConfigError, NoPlanError, check_name
 from adaplan_envs.types import StopReason
 from adaplan_evaluation import Episode, episode_seed, run_episode
-from adaplan_evaluation.suite import EnvPool, choose_tasks, resolve_envs
+from adaplan_evaluation.suite import EnvPool, choose_tasks, env_keywords, resolve_envs
 from adaplan_training.transcripts import RecordedConversation, RecordingModel, Transcript, fingerprint, transcript
 from adaplan_training.witness import Witness
 
@@ -167,7 +167,7 @@ async def demonstrate(
     """
     if model is not None and config.noise:
         raise ConfigError("noise is for the expert; a model makes its own mistakes (set a temperature)")
-    pool = EnvPool(**{**config.env_settings, "split": config.split})
+    pool = EnvPool(**env_keywords(config.env_settings, split=config.split))
     try:
         jobs = _jobs(pool, config)
         shown = RecordingModel.around(model) if model is not None else None

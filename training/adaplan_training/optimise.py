@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from adaplan_envs.errors import ConfigError, TrainingError
+from adaplan_envs.errors import TrainingError
 from adaplan_training.config import OptimConfig
+from adaplan_training.muon import Muon
 from adaplan_training.sequences import Batch
 
 LossOf = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
@@ -50,9 +51,6 @@ class Optimiser:
         parameters: what is trained.
         config: its settings.
         tables: embeddings and output layer, whose rows are tokens and not directions: Muon is not for them.
-
-    Raises:
-        ConfigError: this torch has no Muon.
     """
 
     def __init__(
@@ -76,12 +74,7 @@ class Optimiser:
         if groups:
             self.parts.append(torch.optim.AdamW(groups, lr=config.lr, betas=config.betas))
         if inner:
-            if not hasattr(torch.optim, "Muon"):
-                raise ConfigError(f"optim.name=muon needs torch 2.9 or newer; this is {torch.__version__}")
-            scaled = "match_rms_adamw"  # a learning rate means about what it means to AdamW
-            self.parts.append(
-                torch.optim.Muon(inner, lr=config.lr, weight_decay=config.weight_decay, adjust_lr_fn=scaled)
-            )
+            self.parts.append(Muon(inner, config.lr, config.weight_decay))
 
     def state_dict(self) -> list[dict[str, Any]]:
         """Return what `load_state_dict` takes."""

@@ -16,7 +16,7 @@ from adaplan_agents.types import Agent, Briefing
 from adaplan_envs.core import TextEnv
 from adaplan_envs.errors import ConfigError
 from adaplan_evaluation import Episode, load_run
-from adaplan_evaluation.suite import EnvPool
+from adaplan_evaluation.suite import EnvPool, env_keywords
 from adaplan_training.demos import AGENTS, DemoWitness
 from adaplan_training.transcripts import RecordedConversation, RecordingModel, Transcript
 
@@ -32,7 +32,8 @@ def replay_run(path: str | Path) -> Iterator[Transcript]:
     name = config["agent"].get("name")
     if name not in AGENTS:
         raise ConfigError(f"{path}: agent {name!r} can't be imitated from a run; those of {', '.join(AGENTS)} can")
-    pool = EnvPool(**{**config["env_settings"], "split": config["split"], "max_steps": config["max_steps"]})
+    keywords = env_keywords(config["env_settings"], split=config["split"], max_steps=config["max_steps"])
+    pool = EnvPool(**keywords)
     # A thread of its own, so that this works where an event loop is running already, as in a notebook.
     thread = ThreadPoolExecutor(1, "adaplan-replay")
     try:

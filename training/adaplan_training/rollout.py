@@ -19,7 +19,7 @@ from adaplan_envs.core import TextEnv, stable_rng
 from adaplan_envs.errors import ConfigError
 from adaplan_envs.types import StopReason
 from adaplan_evaluation import Episode, count_expert_steps, run_episode
-from adaplan_evaluation.suite import EnvPool, choose_tasks, resolve_envs
+from adaplan_evaluation.suite import EnvPool, choose_tasks, env_keywords, resolve_envs
 from adaplan_training.config import RolloutConfig
 from adaplan_training.sequences import TokenSequence
 from adaplan_training.witness import Witness
@@ -76,7 +76,7 @@ class Collector:
 
     def __init__(self, config: RolloutConfig) -> None:
         self.config = config
-        self.pool = EnvPool(**{**config.settings, "split": config.split, "max_steps": config.max_steps})
+        self.pool = EnvPool(**env_keywords(config.settings, split=config.split, max_steps=config.max_steps))
         self.env_ids = resolve_envs(config.envs)
         self._executor = ThreadPoolExecutor(config.concurrency, "adaplan-env")
         self._expert_steps: dict[TaskRef, int | None] = {}
