@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from adaplan_training.losses import (
     overlong_penalty,
     policy_loss,
     token_weights,
+    turn_advantages,
 )
 
 MASK = torch.tensor([[0, 1, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.bool)
@@ -96,12 +98,13 @@ def test_gradients_equal_finite_differences() -> None:
 def test_micro_batches_add_up_to_the_mini_batch() -> None:
     mask = torch.rand(6, 8, generator=torch.Generator().manual_seed(1)) < 0.5
     for aggregation in ("token_mean", "sequence_mean", "dr_grpo"):
-        whole = random_batch(3, mask, aggregation)
+        whole = replace(random_batch(3, mask, aggregation), turn_advantages_BT=torch.randn(mask.shape))
         config = LossConfig(kl_weight=0.1)
         pieces = []
         for part in (slice(0, 1), slice(1, 4), slice(4, 6)):
-            fields = [getattr(whole, name)[part] for name in PolicyBatch.__dataclass_fields__]
-            pieces.append(policy_loss(PolicyBatch(*fields), config))
+            fields = [getattr(whole, name) for name in PolicyBatch.__dataclass_fields__]
+            piece = PolicyBatch(*[None if each is None else each[part] for each in fields])
+            pieces.append(policy_loss(piece, config))
         total, metrics = policy_loss(whole, config)
         assert sum(piece.item() for piece, _ in pieces) == pytest.approx(total.item(), abs=1e-12)
         for name, value in metrics.items():
@@ -210,3 +213,33 @@ def test_kl_is_zero_at_the_reference_never_negative_and_pulls_back() -> None:
 def test_the_overlong_penalty_grows_over_the_buffer() -> None:
     assert [overlong_penalty(tokens, 100, 40) for tokens in (0, 60, 80, 100, 200)] == [0, 0, -0.5, -1, -1]
     assert overlong_penalty(100, 100, 0) == 0
+
+
+def test_turns_are_compared_with_those_of_their_group_that_saw_the_same() -> None:
+    seen = [["a", "b", "a"], ["a", "c"]]
+    rewards = [[0.0, 0.5, 0.5], [0.0, 0.0]]
+    found = turn_advantages(seen, rewards, discount=0.5, scale=False)
+    # Returns: 0 + 0.5 * (0.5 + 0.5 * 0.5) = 0.375, 0.75, 0.5 and 0, 0; "a" was seen by 0.375, 0.5 and 0.
+    mean = (0.375 + 0.5 + 0.0) / 3
+    assert found[0] == pytest.approx([0.375 - mean, 0.0, 0.5 - mean])
+    assert found[1] == pytest.approx([-mean, 0.0])
+    scaled = turn_advantages(seen, rewards, discount=0.5)
+    spread = math.sqrt(sum((value - mean) ** 2 for value in (0.375, 0.5, 0.0)) / 3)
+    assert scaled[0][0] == pytest.approx((0.375 - mean) / spread, rel=1e-4)
+
+
+def test_what_is_added_to_an_advantage_counts_at_its_token_alone() -> None:
+    batch = random_batch(3, MASK)
+    offsets = torch.zeros(MASK.shape, dtype=torch.float64)
+    offsets[0, 2] = 1.5
+    config = LossConfig(importance_cap=None)
+    plain, _ = policy_loss(batch, config)
+    shifted, _ = policy_loss(replace(batch, turn_advantages_BT=offsets), config)
+
+    def surrogate(advantage: float) -> float:
+        ratio = math.exp((batch.logprobs_BT - batch.old_logprobs_BT)[0, 2].item())
+        return min(ratio * advantage, min(max(ratio, 1 - config.clip_low), 1 + config.clip_high) * advantage)
+
+    own = batch.advantages_B[0].item()
+    moved = batch.weights_BT[0, 2].item() * (surrogate(own) - surrogate(own + 1.5))
+    assert (shifted - plain).item() == pytest.approx(moved)

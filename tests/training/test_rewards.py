@@ -11,10 +11,10 @@ import pytest
 
 from adaplan_agents.types import Usage
 from adaplan_envs.errors import UnknownNameError
-from adaplan_envs.types import StopReason
+from adaplan_envs.types import ActionStatus, StopReason
 from adaplan_evaluation.judges import Judge, Judgement
 from adaplan_evaluation.judges.types import failed, scored
-from adaplan_evaluation.types import Episode, Failure
+from adaplan_evaluation.types import Episode, Failure, Turn
 from adaplan_training.metrics import describe_groups
 from adaplan_training.recipe import from_dict
 from adaplan_training.rewards import ScoredGroup, Scorer
@@ -89,6 +89,33 @@ def test_lost_members_are_in_no_mean_and_are_counted() -> None:
     assert (metrics["episodes"], metrics["episodes/lost"], metrics["success"]) == (3, 1, 0.5)
     alone = score(group_of(solved(0), lost), {"success": 1})
     assert alone.dead
+
+
+def turn(observation: str, score: float) -> Turn:
+    return Turn(observation, "", None, "", "", ActionStatus.OK, None, None, True, score, Usage())
+
+
+def test_progress_is_paid_to_the_turn_that_made_it_and_all_else_to_the_last() -> None:
+    there = solved(0, turns=(turn("start", 0.5), turn("middle", 1.0)))
+    away = episode(1, score=0.25, turns=(turn("start", 0.0), turn("edge", 0.25)))
+    weights = {"success": 2, "score": 1}
+    found = score(group_of(there, away), weights, turn_weight=0.5, turn_discount=0.0)
+    # Without looking ahead the first turns bring 0.5 and 0, and the last ones stand alone.
+    assert found.turn_advantages[0] == pytest.approx([0.5, 0.0], abs=1e-4)
+    assert found.turn_advantages[1] == pytest.approx([-0.5, 0.0], abs=1e-4)
+    far = score(group_of(there, away), weights, turn_weight=1, turn_discount=1.0, scale=False)
+    assert far.rewards == (3.0, 0.25)  # what a first turn's return adds up to
+    assert far.turn_advantages[0][0] == pytest.approx((3.0 - 0.25) / 2)
+    assert score(group_of(there, away), weights).turn_advantages == ()
+
+
+def test_a_group_of_equal_rewards_still_teaches_where_turns_differ() -> None:
+    early = solved(0, turns=(turn("start", 0.9), turn("x", 1.0)))
+    late = solved(1, turns=(turn("start", 0.1), turn("y", 1.0)))
+    assert score(group_of(early, late), {"score": 1}).dead
+    found = score(group_of(early, late), {"score": 1}, turn_weight=1, turn_discount=0.5)
+    assert not found.dead and found.advantages == (0.0, 0.0)
+    assert found.turn_advantages[0][0] > 0 > found.turn_advantages[1][0]
 
 
 class Shaky(Judge):

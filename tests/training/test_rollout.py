@@ -12,6 +12,7 @@
 8. Equal seeds give equal groups, one after another or all at once.
 9. Branches of candidate plans that were dropped are not trained.
 10. Conversations with another model than the policy are not trained.
+11. It is known which tokens are of which turn: those of a turn are what was read and written for its action.
 """
 
 from __future__ import annotations
@@ -292,3 +293,23 @@ def test_unknown_roles_are_refused() -> None:
         parse_roles(["planer"])
     with pytest.raises(ConfigError, match="no role"):
         parse_roles([])
+
+
+# -- 11 ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_sampled_token_is_of_the_turn_in_which_it_was_sampled() -> None:
+    model = Scripted(drunk)
+    for group in collect(model):
+        for rollout in group.rollouts:
+            (sequence,) = rollout.sequences
+            turns = rollout.episode.turns
+            assert len(sequence.turn_ends) == len(turns)
+            numbers = sequence.spread([float(number) for number in range(1, len(turns) + 1)])
+            for number, turn in enumerate(turns, 1):
+                mine = [
+                    token
+                    for token, trained, of in zip(sequence.ids, sequence.trained, numbers, strict=True)
+                    if trained and of == number
+                ]
+                assert TOKENIZER.decode(mine, skip_special_tokens=True) == turn.raw

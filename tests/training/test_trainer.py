@@ -23,13 +23,14 @@ from adaplan_evaluation.types import Episode
 from adaplan_training import trainer as trainer_module
 from adaplan_training.commands import TRAIN
 from adaplan_training.config import OptimConfig, TrainConfig
+from adaplan_training.dryrun import describe_run
 from adaplan_training.metrics import read_metrics
 from adaplan_training.muon import Muon, orthogonal
 from adaplan_training.optimise import NonFiniteError, Optimiser, explained, learning_rate
 from adaplan_training.policy import Policy
 from adaplan_training.recipe import from_dict, load_recipe, to_dict
 from adaplan_training.sequences import cut
-from adaplan_training.trainer import Stopped, train
+from adaplan_training.trainer import Stopped, Trainer, train
 from tests.conftest import ROOT
 from tests.training.test_policy import random_sequences
 from tests.training.tiny import BANDIT, save_tiny
@@ -108,6 +109,7 @@ async def test_a_notebook_whose_loop_is_running_can_train(tmp_path: Path) -> Non
     outside = await asyncio.to_thread(train, recipe(tmp_path, out=str(tmp_path / "outside")))
     assert inside.steps == 5
     assert numbers(inside.path) == numbers(outside.path)
+    assert "trained: executor" in str(describe_run(Trainer(recipe(tmp_path))))
 
 
 @pytest.mark.parametrize(("lora_rank", "name"), [(0, "adamw"), (4, "adamw"), (0, "muon")])

@@ -117,6 +117,9 @@ class RewardConfig:
         scale: divide advantages by the standard deviation of the group; without: Dr. GRPO.
         overlong_buffer: tokens in front of `AgentConfig.episode_tokens` over which a penalty of up to 1 grows.
         mask_overlong: don't train on episodes that ran out of tokens.
+        turn_weight: weight of an advantage that each turn has besides its episode's, among the turns of its group that
+            saw the same observation; 0 leaves it out, as the paper does. See `turn_advantages`.
+        turn_discount: how much less a reward counts with every turn that it comes later; for `turn_weight`.
     """
 
     judge: str = "rules"
@@ -124,6 +127,8 @@ class RewardConfig:
     scale: bool = True
     overlong_buffer: int = 0
     mask_overlong: bool = False
+    turn_weight: float = 0.0
+    turn_discount: float = 0.95
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 
 from torch import Tensor
 
+from adaplan_evaluation.loops import run_sync
 from adaplan_training.grpo import GRPO
 from adaplan_training.logprobs import CHUNK_ELEMENTS
 from adaplan_training.metrics import short
@@ -40,7 +40,7 @@ def describe_run(trainer: Trainer) -> list[tuple[str, str]]:
         rows.append(("step", f"{config.rollout.groups} tasks x {config.rollout.group_size} episodes"))
         rows.append(("tokens of a step", f"at most {size * policy.window:,}"))
         began = time.perf_counter()
-        sequences = asyncio.run(_play(trainer, learner))
+        sequences = run_sync(lambda: _play(trainer, learner))
         scale = float(config.rollout.groups)
         playing = (time.perf_counter() - began) * scale
     else:

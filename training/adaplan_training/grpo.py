@@ -123,13 +123,19 @@ class _MiniBatch:
         self.config, self.policy = config, policy = run.config, run.policy
         sequences: list[TokenSequence] = []
         advantages: list[float] = []
+        by_turn: list[list[float]] = []
         for group in groups:
-            for rollout, advantage in zip(group.rollouts, group.advantages, strict=True):
+            for number, rollout in enumerate(group.rollouts):
                 if not run.scorer.is_masked(rollout):
                     sequences += rollout.sequences
-                    advantages += [advantage] * len(rollout.sequences)
+                    advantages += [group.advantages[number]] * len(rollout.sequences)
+                    if group.turn_advantages:
+                        by_turn += [each.spread(group.turn_advantages[number]) for each in rollout.sequences]
         self.advantages_B = torch.tensor(advantages, dtype=torch.float32)
         self.batches = cut(sequences, config.optim.batch_tokens, policy.device)
+        width = max(map(len, sequences), default=0)
+        padded = [row + [0.0] * (width - len(row)) for row in by_turn]
+        self.turn_advantages_BT = torch.tensor(padded, dtype=torch.float32) if padded else None
         mask_BT = joint_mask(self.batches)
         self.trained_tokens = int(mask_BT.sum())
         self.weights_BT = token_weights(mask_BT, config.loss.aggregation, max_tokens=policy.window)
@@ -147,6 +153,7 @@ class _MiniBatch:
         logprobs_BT, entropies_BT = self.policy.logprobs(batch, temperature)
         weights_BT = batch.take(self.weights_BT)[:, : batch.tokens_BT.shape[1]]
         reference_BT = self.policy.reference_logprobs(batch, temperature) if self.config.loss.kl_weight else None
+        turns_BT = self.turn_advantages_BT
         loss, metrics = policy_loss(
             PolicyBatch(
                 logprobs_BT=logprobs_BT,
@@ -156,6 +163,7 @@ class _MiniBatch:
                 advantages_B=batch.take(self.advantages_B),
                 sampler_logprobs_BT=batch.sampler_logprobs_BT,
                 reference_logprobs_BT=reference_BT,
+                turn_advantages_BT=None if turns_BT is None else batch.take(turns_BT)[:, : batch.tokens_BT.shape[1]],
             ),
             self.config.loss,
         )

@@ -9,6 +9,7 @@ result does not depend on how the mini-batch was cut.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,6 +48,7 @@ class PolicyBatch:
         old_logprobs_BT: under the policy that played, as the trainer computes them.
         weights_BT: from `token_weights`; 0 for every token that is not trained.
         advantages_B: one a sequence.
+        turn_advantages_BT: what is added to it at each token, or None.
         sampler_logprobs_BT: as the sampler reported them, or None.
         reference_logprobs_BT: under the frozen reference, or None where ``kl_weight`` is 0.
     """
@@ -57,6 +59,7 @@ class PolicyBatch:
     advantages_B: Tensor
     sampler_logprobs_BT: Tensor | None = None
     reference_logprobs_BT: Tensor | None = None
+    turn_advantages_BT: Tensor | None = None
 
 
 def group_advantages(rewards_G: Tensor, *, scale: bool = True, epsilon: float = 1e-6) -> tuple[Tensor, bool]:
@@ -78,6 +81,41 @@ def group_advantages(rewards_G: Tensor, *, scale: bool = True, epsilon: float = 
     if dead:
         return torch.zeros_like(rewards_G), True
     return (centred_G / (rewards_G.std(correction=0) + epsilon) if scale else centred_G), False
+
+
+def turn_advantages(
+    observations: Sequence[Sequence[str]],
+    rewards: Sequence[Sequence[float]],
+    *,
+    discount: float,
+    scale: bool = True,
+) -> list[list[float]]:
+    """Return an advantage for each turn of each member of a group: its return among turns that saw the same.
+
+    An episode's advantage says nothing of which of its actions were the good ones. Members of a group meet the same
+    states; where they do, what came after tells the actions apart. Turns whose observation nobody else saw have 0.
+
+    Args:
+        observations: what each turn of each member saw.
+        rewards: what each turn brought.
+        discount: the return of a turn is its reward plus `discount` times the return of the next.
+        scale: see `group_advantages`.
+
+    Source: GiGPO, arXiv 2505.10978, section 4; not part of PilotRL.
+    """
+    by_state: dict[str, list[tuple[int, int, float]]] = {}
+    for member, (seen, brought) in enumerate(zip(observations, rewards, strict=True)):
+        later = 0.0
+        for turn in reversed(range(len(brought))):
+            later = brought[turn] + discount * later
+            by_state.setdefault(seen[turn], []).append((member, turn, later))
+    found = [[0.0] * len(brought) for brought in rewards]
+    for turns in by_state.values():
+        returns_G = torch.tensor([value for _, _, value in turns], dtype=torch.float64)
+        advantages_G, _ = group_advantages(returns_G, scale=scale)
+        for (member, turn, _), advantage in zip(turns, advantages_G.tolist(), strict=True):
+            found[member][turn] = advantage
+    return found
 
 
 def token_weights(mask_BT: Tensor, aggregation: Aggregation, *, max_tokens: int = 1) -> Tensor:
@@ -124,6 +162,8 @@ def policy_loss(batch: PolicyBatch, config: LossConfig) -> tuple[Tensor, dict[st
     log_ratio_BT = torch.where(trained_BT, log_ratio_BT, 0.0)  # padding may hold anything, even NaN
     ratio_BT = log_ratio_BT.exp()
     advantages_BT = batch.advantages_B[:, None]
+    if batch.turn_advantages_BT is not None:
+        advantages_BT = advantages_BT + batch.turn_advantages_BT
     clipped_BT = ratio_BT.clamp(1 - config.clip_low, 1 + config.clip_high)
     token_loss_BT = -torch.minimum(ratio_BT * advantages_BT, clipped_BT * advantages_BT)
 

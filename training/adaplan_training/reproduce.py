@@ -6,12 +6,12 @@ a failure never stops the other cells.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from adaplan_envs.errors import ConfigError, check_name
 from adaplan_evaluation import Run, evaluate, load_run
 from adaplan_evaluation.judge_check import judge_check_async
 from adaplan_evaluation.judges import load_judge
+from adaplan_evaluation.loops import run_sync
 from adaplan_evaluation.metrics import summarise
 from adaplan_training.config import TrainConfig
 from adaplan_training.demos import AGENTS, DemoConfig, demonstrate
@@ -154,7 +155,7 @@ class Study:
             path = self.folder / "agreement" / f"{_slug(spec)}.json"
             if not path.exists():
                 self.tell(f"judging by {spec}")
-                result = asyncio.run(_agreement(run, spec, self.folder / "agreement" / "cache"))
+                result = run_sync(partial(_agreement, run, spec, self.folder / "agreement" / "cache"))
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(result, indent=1), encoding="utf-8")
             found.append({"spec": spec, **json.loads(path.read_text(encoding="utf-8"))})
@@ -287,7 +288,7 @@ class Study:
                 return [each async for each in demonstrate(config)]
 
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_transcripts(path, asyncio.run(collect()))
+            write_transcripts(path, run_sync(collect))
         return path
 
 

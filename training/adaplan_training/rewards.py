@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import cast
 
 import torch
@@ -16,7 +17,7 @@ from adaplan_envs.types import StopReason
 from adaplan_evaluation.judges import TERMS, Judge, LLMJudge, RulesJudge
 from adaplan_evaluation.types import Episode
 from adaplan_training.config import TrainConfig
-from adaplan_training.losses import group_advantages, overlong_penalty
+from adaplan_training.losses import group_advantages, overlong_penalty, turn_advantages
 from adaplan_training.rollout import Group, Rollout
 
 Function = Callable[[Episode], float | Awaitable[float | None] | None]
@@ -39,6 +40,7 @@ class ScoredGroup:
         terms: term -> its value for each of them, None where it could not be judged.
         rewards: their totals.
         advantages: and what is learned from them.
+        turn_advantages: what is added at each turn; empty where turns are not told apart.
         dead: all rewards are equal, or fewer than two members are left: the group teaches nothing.
     """
 
@@ -48,6 +50,7 @@ class ScoredGroup:
     rewards: tuple[float, ...]
     advantages: tuple[float, ...]
     dead: bool
+    turn_advantages: tuple[Sequence[float], ...] = ()
 
 
 class Scorer:
@@ -95,7 +98,29 @@ class Scorer:
             return ScoredGroup(group, rollouts, terms, tuple(rewards), (0.0,) * len(rewards), True)
         rewards_G = torch.tensor(rewards, dtype=torch.float64)
         advantages_G, dead = group_advantages(rewards_G, scale=self.config.scale)
-        return ScoredGroup(group, rollouts, terms, tuple(rewards), tuple(advantages_G.tolist()), dead)
+        turns: tuple[Sequence[float], ...] = ()
+        if self.config.turn_weight:
+            turns = self._turn_advantages(rollouts, rewards, weights.get("score", 0.0))
+            dead = dead and not any(map(any, turns))
+        return ScoredGroup(group, rollouts, terms, tuple(rewards), tuple(advantages_G.tolist()), dead, turns)
+
+    def _turn_advantages(
+        self, rollouts: Sequence[Rollout], totals: Sequence[float], progress: float
+    ) -> tuple[Sequence[float], ...]:
+        """Return each turn's advantage, times its weight.
+
+        The reward for progress belongs to the turns that made it, all else to the last one; together they are `totals`.
+        """
+        brought = []
+        for rollout, total in zip(rollouts, totals, strict=True):
+            scores = [0.0, *(turn.score for turn in rollout.episode.turns)]
+            steps = [progress * (after - before) for before, after in pairwise(scores)]
+            if steps:
+                steps[-1] += total - sum(steps)
+            brought.append(steps)
+        seen = [[turn.observation for turn in rollout.episode.turns] for rollout in rollouts]
+        found = turn_advantages(seen, brought, discount=self.config.turn_discount, scale=self.config.scale)
+        return tuple([self.config.turn_weight * advantage for advantage in turns] for turns in found)
 
     async def _values(self, episode: Episode, names: Iterable[str]) -> dict[str, float | None]:
         asked = [name for name in names if name in TERMS]

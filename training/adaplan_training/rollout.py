@@ -7,7 +7,7 @@ their sessions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from adaplan_evaluation import Episode, count_expert_steps, run_episode
 from adaplan_evaluation.suite import EnvPool, choose_tasks, env_keywords, resolve_envs
 from adaplan_training.config import RolloutConfig
 from adaplan_training.sequences import TokenSequence
-from adaplan_training.witness import Witness
+from adaplan_training.witness import TurnWitness
 
 
 class TaskRef(NamedTuple):
@@ -136,7 +136,7 @@ class Collector:
         env = self.pool.take(task.env_id)
         if task not in self._expert_steps:
             self._expert_steps[task] = count_expert_steps(env, task.task_id)
-        witness = Witness(agent)
+        witness = TurnWitness(agent)
         episode = await run_episode(
             witness,
             env,
@@ -149,7 +149,7 @@ class Collector:
         )
         broken = episode.stop_reason in (StopReason.ERROR, StopReason.DEADLINE)
         self.pool.give(task.env_id, env, broken)
-        return Rollout(episode, sequences_of(witness.session, sampler, roles))
+        return Rollout(episode, sequences_of(witness.session, sampler, roles, witness.turn_ends))
 
     def close(self) -> None:
         """Close the environments."""
@@ -157,8 +157,16 @@ class Collector:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
-def sequences_of(session: Session | None, sampler: Any, roles: Sequence[Provenance]) -> tuple[TokenSequence, ...]:
+def sequences_of(
+    session: Session | None, sampler: Any, roles: Sequence[Provenance], turn_ends: Sequence[Mapping[str, int]] = ()
+) -> tuple[TokenSequence, ...]:
     """Return what is trained of a session: its conversations with `sampler`, in the order of their names.
+
+    Args:
+        session: as it was when the episode ended.
+        sampler: of the policy.
+        roles: whose tokens are trained.
+        turn_ends: for each turn, how long each conversation was after it.
 
     Raises:
         ConfigError: the session has no conversations that could be trained.
@@ -171,9 +179,10 @@ def sequences_of(session: Session | None, sampler: Any, roles: Sequence[Provenan
             f"{type(session).__name__} has no `conversations`: only agents that ask a model can be trained"
         )
     found = []
-    for _, conversation in sorted(conversations.items()):
+    for name, conversation in sorted(conversations.items()):
         if isinstance(conversation, TokenConversation) and conversation.sampler is sampler:
-            sequence = TokenSequence.from_context(conversation.context, roles)
+            ends = [lengths.get(name, 0) for lengths in turn_ends]
+            sequence = TokenSequence.from_context(conversation.context, roles, ends)
             if sequence.trained_tokens:
                 found.append(sequence)
     return tuple(found)

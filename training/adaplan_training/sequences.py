@@ -31,11 +31,13 @@ class TokenSequence:
         trained: for each, whether it is trained. Decided by provenance, never by a token's value.
         logprobs: for each, the log-probability that the sampler reported, 0.0 where it was not sampled; None where
             nobody sampled here (demonstrations).
+        turn_ends: how many tokens there were after each turn of the episode; empty where nobody counted.
     """
 
     ids: tuple[int, ...]
     trained: tuple[bool, ...]
     logprobs: tuple[float, ...] | None = None
+    turn_ends: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         sizes = {len(self.ids), len(self.trained), len(self.ids if self.logprobs is None else self.logprobs)}
@@ -43,14 +45,26 @@ class TokenSequence:
             raise ValueError(f"ids, trained and logprobs must be of one length, not {sorted(sizes)}")
 
     @classmethod
-    def from_context(cls, context: Context, roles: Iterable[Provenance]) -> TokenSequence:
+    def from_context(
+        cls, context: Context, roles: Iterable[Provenance], turn_ends: Iterable[int] = ()
+    ) -> TokenSequence:
         """Return the tokens of a conversation; those that were sampled in one of `roles` are trained."""
-        return cls(context.ids, tuple(context.mask(*roles)), context.logprobs)
+        return cls(context.ids, tuple(context.mask(*roles)), context.logprobs, tuple(turn_ends))
 
     @property
     def trained_tokens(self) -> int:
         """How many tokens are trained."""
         return sum(self.trained)
+
+    def spread(self, values: Sequence[float]) -> list[float]:
+        """Return for each token the value of its turn: one of `values` for each turn that was played.
+
+        Tokens behind the last turn, of an answer that was never played, have none: 0.
+        """
+        found: list[float] = []
+        for value, end in zip(values, self.turn_ends, strict=False):
+            found += [value] * (end - len(found))
+        return found + [0.0] * (len(self.ids) - len(found))
 
     def __len__(self) -> int:
         return len(self.ids)
