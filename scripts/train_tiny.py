@@ -15,7 +15,7 @@ import transformers
 from rich.console import Console
 from rich.table import Table
 
-from adaplan_evaluation import load_run
+from adaplan_evaluation import Run, evaluate, load_run
 from adaplan_training.demos import DemoConfig, demonstrate
 from adaplan_training.make_model import make_model
 from adaplan_training.metrics import read_metrics
@@ -30,8 +30,9 @@ DEMOS = {
     "envs": "maze",
     "env_settings": {"max_steps": 20},
     "max_difficulty": 8,
-    "repeats": 3,
+    "repeats": 4,
     "noise": 0.4,
+    "train_slips": True,
 }
 
 
@@ -83,18 +84,38 @@ def evaluations(folder: Path) -> list[tuple[int, float]]:
     return [(line["step"], line["eval/success"]) for line in lines if "eval/success" in line]
 
 
+def greedy(folder: Path, name: str) -> Run:
+    """Return the run of a stage's last checkpoint on held-out mazes when it takes its likeliest move each time."""
+    out = folder / f"greedy-{name}"
+    if not (out / "results.json").exists():
+        config = load_recipe(f"tiny/maze-{name}")
+        evaluate(
+            config.agent.name,
+            config.rollout.envs,
+            model=f"hf:{folder}/{name}/checkpoints/last",
+            agent_settings={"max_tokens": config.agent.turn_tokens},
+            max_difficulty=config.rollout.max_difficulty,
+            max_steps=config.rollout.max_steps,
+            episodes=None,
+            concurrency=config.rollout.concurrency,
+            out=out,
+        )
+    return load_run(out)
+
+
 def table(folders: Sequence[Path]) -> Table:
     """Return success on held-out mazes, in percent with 95% intervals, before and after GRPO."""
     result = Table(title="success on held-out mazes, %", title_justify="left", box=None, pad_edge=False)
-    for name in ("", "after SFT", "after GRPO", "points"):
+    for name in ("", "after SFT", "after GRPO", "points", "greedy: SFT", "GRPO"):
         result.add_column(name, justify="left" if not name else "right")
     for folder in folders:
         (first, before), *_, (last, after) = evaluations(folder)
-        cells = []
-        for step in (first, last):
-            rate = load_run(folder / "grpo" / "eval" / f"step-{step:06d}").results["summary"]["overall"]["success_rate"]
-            cells.append(f"{100 * rate['value']:.1f} [{100 * rate['low']:.0f}, {100 * rate['high']:.0f}]")
-        result.add_row(folder.name, *cells, f"{100 * (after - before):+.1f}")
+        runs = [load_run(folder / "grpo" / "eval" / f"step-{step:06d}") for step in (first, last)]
+        rates = [run.results["summary"]["overall"]["success_rate"] for run in runs]
+        cells = [f"{100 * rate['value']:.1f} [{100 * rate['low']:.0f}, {100 * rate['high']:.0f}]" for rate in rates]
+        best = [greedy(folder, name).results["summary"]["overall"]["success_rate"]["value"] for name in ("sft", "grpo")]
+        points = f"{100 * (after - before):+.1f}"
+        result.add_row(folder.name, *cells, points, *[f"{100 * value:.1f}" for value in best])
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ Row = tuple[Episode, dict[str, Judgement], dict[str, Judgement]]
 
 
 async def judge_check_async(
-    run: Run,
+    runs: Run | Sequence[Run],
     judge: Judge,
     *,
     terms: Sequence[str] = ("e2e", "adherence", "plan_quality"),
@@ -34,7 +35,7 @@ async def judge_check_async(
     concurrency: int = 16,
     on_episode: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
-    """Judge the episodes of `run` by `judge` and by the rules, and return how far they agree; JSON types only.
+    """Judge the episodes of `runs` by `judge` and by the rules, and return how far they agree; JSON types only.
 
     For each environment and over all (``overall``), by term: ``judged``, ``errors`` (no score from the judge; they are
     in no rate), and
@@ -44,11 +45,12 @@ async def judge_check_async(
     - ``adherence``, ``plan_quality``: Spearman's ``rank_correlation`` and ``mean_difference`` on [0, 1].
 
     Args:
-        run: with the turns of its episodes. Those that ended as error or were played by a twin are left out.
+        runs: one or several, with the turns of their episodes. Those that ended as error or were played by a twin are
+            left out.
         judge: the one to be measured.
         terms: which of `TERMS`.
         slack: of the rules judge, which stands for the truth.
-        episodes: at most so many of each environment, the first ones; None for all.
+        episodes: at most so many of each environment and run, the first ones; None for all.
         concurrency: episodes that are judged at once.
         on_episode: is told how many episodes there are, once for each that is judged.
 
@@ -56,28 +58,28 @@ async def judge_check_async(
         ConfigError: nothing to judge.
         ModelAccessError: the judge's model can't be used at all.
     """
+    runs = [runs] if isinstance(runs, Run) else list(runs)
+    names = ", ".join(run.name for run in runs)
     chosen: list[Episode] = []
-    counts: dict[str, int] = {}
-    for episode in run.episodes:
-        if episode.stop_reason is StopReason.ERROR or episode.backend != "real" or not episode.turns:
-            continue
-        counts[episode.env_id] = counts.get(episode.env_id, 0) + 1
-        if episodes is None or counts[episode.env_id] <= episodes:
-            chosen.append(episode)
+    truths: list[dict[str, Judgement]] = []
+    for run in runs:
+        some = _judgeable(run, episodes)
+        rules = RulesJudge(slack=slack, env_settings=run.results["config"].get("env_settings"))
+        truths += [rules.judge_now(episode, terms) for episode in some]
+        chosen += some
+        await rules.aclose()
     if not chosen:
-        raise ConfigError(f"{run.name} holds no episode that the real simulator can judge")
-    rules = RulesJudge(slack=slack, env_settings=run.results["config"].get("env_settings"))
-    truths = [rules.judge_now(episode, terms) for episode in chosen]
+        raise ConfigError(f"{names} holds no episode that the real simulator can judge")
     said = await judge_episodes(chosen, terms, judge, concurrency, on_episode)
-    await rules.aclose()
     rows = list(zip(chosen, truths, said, strict=True))
-    by_env = {env_id: [row for row in rows if row[0].env_id == env_id] for env_id in sorted(counts)}
+    env_ids = sorted({episode.env_id for episode in chosen})
+    by_env = {env_id: [row for row in rows if row[0].env_id == env_id] for env_id in env_ids}
     measured = {
         name: {term: _term(term, some) for term in terms} for name, some in (by_env | {"overall": rows}).items()
     }
     usage = judge.usage if isinstance(judge, LLMJudge) else None
     return {
-        "run": run.name,
+        "run": names,
         "judge": judge.describe(),
         "slack": slack,
         "episodes": len(chosen),
@@ -91,9 +93,22 @@ async def judge_check_async(
     }
 
 
-def judge_check(run: Run, judge: Judge, **options: Any) -> dict[str, Any]:
+def judge_check(runs: Run | Sequence[Run], judge: Judge, **options: Any) -> dict[str, Any]:
     """`judge_check_async` for code that is not async."""
-    return run_sync(lambda: judge_check_async(run, judge, **options))
+    return run_sync(lambda: judge_check_async(runs, judge, **options))
+
+
+def _judgeable(run: Run, limit: int | None) -> list[Episode]:
+    """Return the episodes that the real simulator can judge, at most `limit` of each environment."""
+    found: list[Episode] = []
+    counts: Counter[str] = Counter()
+    for episode in run.episodes:
+        if episode.stop_reason is StopReason.ERROR or episode.backend != "real" or not episode.turns:
+            continue
+        counts[episode.env_id] += 1
+        if limit is None or counts[episode.env_id] <= limit:
+            found.append(episode)
+    return found
 
 
 def _term(term: str, rows: Sequence[Row]) -> dict[str, Any]:

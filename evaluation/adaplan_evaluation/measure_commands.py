@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adaplan_envs.cli import Command
-from adaplan_envs.errors import OutputError
+from adaplan_envs.errors import ConfigError, OutputError
 from adaplan_evaluation.commands import settings
 
 if TYPE_CHECKING:
@@ -94,10 +94,10 @@ def fidelity_table(found: Mapping[str, Any]) -> RenderableType:
 
 def _configure_judge_check(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("run", metavar="RUN", help="folder of a run, played in the real environments")
+    add("runs", nargs="+", metavar="RUN", help="folders of runs, played in the real environments")
     add("--judge", action="append", required=True, metavar="MODEL", help="openai:NAME, smollm2 ...; several vote")
     add("--terms", default="e2e,adherence,plan_quality", help="with commas (default: %(default)s); also: format")
-    add("--episodes", type=int, help="at most so many of each environment (default: all)")
+    add("--episodes", type=int, help="at most so many of each environment and run (default: all)")
     add("--slack", type=float, default=0.5, help="efficient is up to 1 + SLACK times the expert's steps (default: 0.5)")
     add("--prompts", type=Path, metavar="DIR", help="prompt files that replace the built-in ones")
     add("--cache", type=Path, metavar="DIR", help="keep a server's answers: judging again costs nothing")
@@ -114,10 +114,13 @@ def _run_judge_check(args: argparse.Namespace) -> int:
     from adaplan_evaluation.judges import load_judge
     from adaplan_evaluation.store import load_run
 
-    run = load_run(args.run)
+    runs = [load_run(path) for path in args.runs]
+    settings_of = [run.results["config"].get("env_settings") for run in runs]
+    if any(each != settings_of[0] for each in settings_of):
+        raise ConfigError("these runs have different environment settings: judge them one after another")
     judge = load_judge(
         args.judge,
-        env_settings=run.results["config"].get("env_settings"),
+        env_settings=settings_of[0],
         prompts=args.prompts,
         cache=args.cache,
         slack=args.slack,
@@ -127,7 +130,7 @@ def _run_judge_check(args: argparse.Namespace) -> int:
         try:
             with _bar("judging") as advance:
                 return await judge_check_async(
-                    run,
+                    runs,
                     judge,
                     terms=[term.strip() for term in args.terms.split(",")],
                     slack=args.slack,

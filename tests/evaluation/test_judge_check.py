@@ -74,6 +74,16 @@ def test_a_judge_without_an_answer_is_counted_and_in_no_rate(run: Run) -> None:
     assert found["failures"] == {"asked again": e2e["errors"], "unusable": e2e["errors"]}
 
 
+def test_several_runs_are_judged_together(run: Run, tmp_path: Path) -> None:
+    evaluate("expert", "textcraft", episodes=4, out=tmp_path / "expert")
+    found = judge_check([run, load_run(tmp_path / "expert")], LLMJudge(careful()), terms=["e2e"], episodes=3)
+    assert {name: each["e2e"]["judged"] for name, each in found["envs"].items()} == {
+        "AdaPlan/Maze-v0": 3,
+        "AdaPlan/TextCraft-v0": 3,
+    }
+    assert found["overall"]["e2e"]["judged"] == 6 and found["run"] == "mixed, expert"
+
+
 def test_episodes_can_be_limited_and_an_empty_run_is_refused(run: Run) -> None:
     found = judge_check(run, LLMJudge(careful()), terms=["e2e"], episodes=5)
     assert found["episodes"] == 5

@@ -207,6 +207,7 @@ class EvalConfig:
         envs: None for those of the rollouts.
         split: of which tasks.
         episodes: tasks of each environment.
+        repeats: attempts at each task; more than one says something at a temperature above 0 only.
         temperature: 0 plays greedily.
     """
 
@@ -214,6 +215,7 @@ class EvalConfig:
     envs: str | None = None
     split: str = "test"
     episodes: int = 50
+    repeats: int = 1
     temperature: float = 0.0
 
 

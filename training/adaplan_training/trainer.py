@@ -242,6 +242,7 @@ class Trainer:
             config.eval.envs or config.rollout.envs,
             split=config.eval.split,
             episodes=config.eval.episodes,
+            repeats=config.eval.repeats,
             max_difficulty=config.rollout.max_difficulty,
             seed=config.seed,
             max_steps=config.rollout.max_steps,
