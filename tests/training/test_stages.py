@@ -127,8 +127,10 @@ PLANS = ["1. Say i."] * 99
 
 @pytest.mark.parametrize("frontier", ["expert", "scripted:tests.training.test_stages:PLANS"])
 def test_three_stages_log_every_term_and_their_trajectories_prove_it(frontier: str, tmp_path: Path) -> None:
-    result = train(recipe(tmp_path, plans={"frontier": frontier}))
+    buffer = 1000 if frontier == "expert" else 0
+    result = train(recipe(tmp_path, plans={"frontier": frontier}, reward={"overlong_buffer": buffer}))
     lines = [line for line in result.metrics if "stage" in line]
+    assert all((line.get("reward/overlong", 0) < 0) == bool(buffer) for line in lines)
     assert [line["stage"] for line in lines] == ["1", "2", "3"]
     assert all(f"reward/{term}" in line for line in lines for term in TERMS)
     first = (result.path / "rollouts" / "step-000001.jsonl").read_text().splitlines()

@@ -95,8 +95,6 @@ async def _check_rewards(folder: Path, check: RunCheck, judge: Judge | None) -> 
     config = load_recipe(folder / "config.yaml")
     logged = {line["step"]: line for line in read_metrics(folder / "metrics.jsonl")}
     scorer = Scorer(config, judge)
-    if config.reward.overlong_buffer:
-        check.notes.append(f"{folder}: `reward` holds a penalty by tokens, which are not stored; its terms are checked")
     for path in sorted(folder.glob(f"rollouts/{_STEP}*.jsonl")):
         step = int(path.stem.removeprefix(_STEP))
         if step not in logged:
@@ -108,8 +106,8 @@ async def _check_rewards(folder: Path, check: RunCheck, judge: Judge | None) -> 
             continue
         found = await _worth(list(_rollouts(path)), config, stages[0].rewards, scorer)
         for name, value in found.items():
-            if name == "reward" and config.reward.overlong_buffer:
-                continue
+            if name == "reward":  # the penalty goes by tokens, which are not stored: its mean is taken as it was logged
+                value += logged[step].get("reward/overlong", 0.0)
             check.values += 1
             if not _same(value, logged[step].get(name)):
                 check.wrong.append(f"{path}: {name} is {value}, logged as {logged[step].get(name)}")
@@ -124,7 +122,7 @@ async def _worth(
         await scorer.score(
             Group(TaskRef(members[0].env_id, members[0].task_id), tuple(Rollout(episode, ()) for episode in members)),
             weights,
-            0,
+            config.reward.overlong_buffer,  # with no tokens at all, just no penalty
         )
         for members in groups
     ]

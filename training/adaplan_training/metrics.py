@@ -20,9 +20,9 @@ from adaplan_training.rewards import ScoredGroup
 def describe_groups(scored: Sequence[ScoredGroup]) -> dict[str, float]:
     """Return the metrics of what was played.
 
-    ``reward`` and ``reward/TERM`` (means over the members that count), ``success`` and ``success/ENV``, ``turns``,
-    ``tokens/episode``, ``stop/REASON`` (shares of all episodes), ``groups/dead``, ``episodes``, ``episodes/lost``,
-    ``unjudged/TERM`` (members that a term could not judge).
+    ``reward`` and ``reward/TERM`` (means over the members that count), ``reward/overlong`` (where there is a penalty),
+    ``success`` and ``success/ENV``, ``turns``, ``tokens/episode``, ``stop/REASON`` (shares of all episodes),
+    ``groups/dead``, ``episodes``, ``episodes/lost``, ``unjudged/TERM`` (members that a term could not judge).
     """
     rollouts = [rollout for group in scored for rollout in group.rollouts]
     every = [rollout.episode for group in scored for rollout in group.group.rollouts]
@@ -41,6 +41,8 @@ def describe_groups(scored: Sequence[ScoredGroup]) -> dict[str, float]:
         metrics[f"reward/{name}"] = _mean(judged)
         if len(judged) < len(values):
             metrics[f"unjudged/{name}"] = len(values) - len(judged)
+    if any(any(group.penalties) for group in scored):
+        metrics["reward/overlong"] = _mean([penalty for group in scored for penalty in group.penalties])
     by_env = defaultdict(list)
     for rollout in rollouts:
         by_env[rollout.episode.env_id].append(rollout.episode.success)

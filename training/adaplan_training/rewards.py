@@ -38,6 +38,7 @@ class ScoredGroup:
         group: the episodes.
         rollouts: the members that count.
         terms: term -> its value for each of them, None where it could not be judged.
+        penalties: for coming close to the token limit, 0 down to -1.
         rewards: their totals.
         advantages: and what is learned from them.
         turn_advantages: what is added at each turn; empty where turns are not told apart.
@@ -47,6 +48,7 @@ class ScoredGroup:
     group: Group
     rollouts: tuple[Rollout, ...]
     terms: Mapping[str, Sequence[float | None]]
+    penalties: tuple[float, ...]
     rewards: tuple[float, ...]
     advantages: tuple[float, ...]
     dead: bool
@@ -85,24 +87,25 @@ class Scorer:
         rollouts = tuple(group.survivors)
         judged = [await self._values(rollout.episode, weights) for rollout in rollouts]
         terms = {name: [values[name] for values in judged] for name in weights}
-        rewards = [
+        penalties = tuple(
             overlong_penalty(max(map(len, rollout.sequences), default=0), limit, self.config.overlong_buffer)
             for rollout in rollouts
-        ]
+        )
+        rewards = list(penalties)
         for name, weight in weights.items():
             known = [value for value in terms[name] if value is not None]
             neutral = sum(known) / len(known) if known else 0.0
             for number, value in enumerate(terms[name]):
                 rewards[number] += weight * (neutral if value is None else value)
         if len(rewards) < 2:
-            return ScoredGroup(group, rollouts, terms, tuple(rewards), (0.0,) * len(rewards), True)
+            return ScoredGroup(group, rollouts, terms, penalties, tuple(rewards), (0.0,) * len(rewards), True)
         rewards_G = torch.tensor(rewards, dtype=torch.float64)
         advantages_G, dead = group_advantages(rewards_G, scale=self.config.scale)
         turns: tuple[Sequence[float], ...] = ()
         if self.config.turn_weight:
             turns = self._turn_advantages(rollouts, rewards, weights.get("score", 0.0))
             dead = dead and not any(map(any, turns))
-        return ScoredGroup(group, rollouts, terms, tuple(rewards), tuple(advantages_G.tolist()), dead, turns)
+        return ScoredGroup(group, rollouts, terms, penalties, tuple(rewards), tuple(advantages_G.tolist()), dead, turns)
 
     def _turn_advantages(
         self, rollouts: Sequence[Rollout], totals: Sequence[float], progress: float
