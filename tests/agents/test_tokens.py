@@ -416,6 +416,28 @@ async def test_an_answer_is_held_to_its_schema_beside_others_that_are_free(tiny,
     assert len({answer.text for answer in answers}) == (1 if temperature == 0 else 6)
 
 
+async def test_an_answer_that_can_not_be_held_to_its_schema_is_that_answers_trouble_alone(tiny, monkeypatch):
+    from adaplan_agents.models.guide import Guide
+
+    question = [{"role": "user", "content": "go on"}]
+    free = Sampling(max_tokens=8)
+    alone = await tiny.chat(question, free)
+
+    def broken(guide: Guide, logits_V: Any) -> None:
+        raise ModelError("no token is left")
+
+    talk = tiny.open()
+    talk.user("go on")
+    with monkeypatch.context() as patch:
+        patch.setattr(Guide, "restrict", broken)
+        held, beside = await asyncio.gather(
+            talk.sample(replace(free, json_schema=SCHEMA)), tiny.chat(question, free), return_exceptions=True
+        )
+    assert isinstance(held, ModelError) and beside == alone
+    assert (await talk.sample(free)).text == alone.text  # the conversation is as it was
+    talk.close()
+
+
 async def test_a_schema_that_nobody_can_hold_to_is_said_at_once(tiny):
     with pytest.raises(ConfigError, match="JSON schema"):
         await tiny.chat([{"role": "user", "content": "go on"}], Sampling(json_schema={"type": "nonsense"}))

@@ -271,9 +271,12 @@ class Engine:
         return self._draw(running, logits_NV)
 
     def _draw(self, requests: list[_Request], logits_NV: Tensor) -> bool:
-        for request, logits_V in zip(requests, logits_NV, strict=True):
+        for number, request in enumerate(requests):
             if request.guide is not None:
-                request.guide.restrict(logits_V)
+                try:
+                    request.guide.restrict(logits_NV[number])
+                except ModelError as error:  # this answer's trouble alone
+                    self._give_up(request, error)
         tokens, logprobs = draw_tokens(
             logits_NV, [request.sampling for request in requests], [request.rng.random() for request in requests]
         )
@@ -285,14 +288,21 @@ class Engine:
             if request.guide is not None:
                 request.guide.accept(token)
             stopped = request.stops(request.tokens)
-            if stopped or len(request.tokens) >= request.sampling.max_tokens:
+            if request.future.done():
+                request.row.length = 0  # what was read of the broken answer is no part of the conversation
+                done.append(request)
+            elif stopped or len(request.tokens) >= request.sampling.max_tokens:
                 finish: Literal["stop", "length"] = "stop" if stopped else "length"
-                if not request.future.done():
-                    request.future.set_result(Continuation(request.tokens, request.logprobs, finish))
+                request.future.set_result(Continuation(request.tokens, request.logprobs, finish))
                 done.append(request)
         if done:
             self._running = [request for request in self._running if request not in done]
         return bool(done)
+
+    def _give_up(self, request: _Request, error: Exception) -> None:
+        request.guide = None
+        if not request.future.done():
+            request.future.set_exception(error)
 
     @torch.no_grad()
     def _read(self, rows: list[Row], tokens: list[list[int]]) -> Tensor:
