@@ -26,10 +26,20 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from adaplan_envs.chat_cache import cache_path, read_cache, write_cache
-from adaplan_envs.chat_types import Chat, ChatReply, Message, Sampling, Usage
+from adaplan_envs.chat_types import Chat, ChatReply, Message, Sampling, Usage, object_schema
 from adaplan_envs.errors import ConfigError, ContextOverflowError, ModelAccessError, ModelError, nearest, require
 
-__all__ = ["Chat", "ChatClient", "ChatReply", "Message", "Sampling", "Usage", "read_cache", "write_cache"]
+__all__ = [
+    "Chat",
+    "ChatClient",
+    "ChatReply",
+    "Message",
+    "Sampling",
+    "Usage",
+    "object_schema",
+    "read_cache",
+    "write_cache",
+]
 
 _log = logging.getLogger(__name__)
 

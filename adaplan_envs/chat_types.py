@@ -95,6 +95,16 @@ class ChatReply:
     finish_reason: str = "stop"
 
 
+def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of an object with all of `properties`, in their order, and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
 class Chat(Protocol):
     """Anything that answers messages: a `ChatClient`, a model of `adaplan_agents.models`, a test's stand-in."""
 

@@ -88,7 +88,7 @@ def greedy(folder: Path, name: str) -> Run:
     """Return the run of a stage's last checkpoint on held-out mazes when it takes its likeliest move each time."""
     out = folder / f"greedy-{name}"
     if not (out / "results.json").exists():
-        config = load_recipe(f"tiny/maze-{name}")
+        config = load_recipe(folder / name / "config.yaml")
         evaluate(
             config.agent.name,
             config.rollout.envs,

@@ -7,23 +7,22 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from adaplan_envs.chat_types import object_schema
+
 LONGEST_ACTION = 1000
 """Characters of an action that the simulator is told; no command of any environment comes near."""
 LONGEST_OBSERVATION = 8000
 """Characters of an observation; what is longer is a simulator that has lost the thread."""
 
-ANSWER_SCHEMA = {
-    "type": "object",
-    "properties": {
+ANSWER_SCHEMA = object_schema(
+    {
         "notes": {"type": "string", "maxLength": 800},
         "valid": {"type": "boolean"},
         "observation": {"type": "string", "minLength": 1, "maxLength": 3000},
         "done": {"type": "boolean"},
         "success": {"type": "boolean"},
-    },
-    "required": ["notes", "valid", "observation", "done", "success"],
-    "additionalProperties": False,
-}
+    }
+)
 """JSON schema of an answer, for models that can be held to one; bounded, for a small one may find no end."""
 
 _ACTION = re.compile(r"Action (\d+) of \d+: (\".*\")", re.S)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from adaplan_agents.types import Agent
 from adaplan_envs.core import stable_rng
@@ -123,19 +124,18 @@ class _MiniBatch:
         self.config, self.policy = config, policy = run.config, run.policy
         sequences: list[TokenSequence] = []
         advantages: list[float] = []
-        by_turn: list[list[float]] = []
+        by_turn: list[Tensor] = []
         for group in groups:
             for number, rollout in enumerate(group.rollouts):
                 if not run.scorer.is_masked(rollout):
                     sequences += rollout.sequences
                     advantages += [group.advantages[number]] * len(rollout.sequences)
                     if group.turn_advantages:
-                        by_turn += [each.spread(group.turn_advantages[number]) for each in rollout.sequences]
+                        turns = group.turn_advantages[number]
+                        by_turn += [torch.tensor(each.spread(turns)) for each in rollout.sequences]
         self.advantages_B = torch.tensor(advantages, dtype=torch.float32)
         self.batches = cut(sequences, config.optim.batch_tokens, policy.device)
-        width = max(map(len, sequences), default=0)
-        padded = [row + [0.0] * (width - len(row)) for row in by_turn]
-        self.turn_advantages_BT = torch.tensor(padded, dtype=torch.float32) if padded else None
+        self.turn_advantages_BT = pad_sequence(by_turn, batch_first=True) if by_turn else None
         mask_BT = joint_mask(self.batches)
         self.trained_tokens = int(mask_BT.sum())
         self.weights_BT = token_weights(mask_BT, config.loss.aggregation, max_tokens=policy.window)
@@ -151,7 +151,7 @@ class _MiniBatch:
         """Return the part of one micro-batch."""
         temperature = self.config.agent.temperature
         logprobs_BT, entropies_BT = self.policy.logprobs(batch, temperature)
-        weights_BT = batch.take(self.weights_BT)[:, : batch.tokens_BT.shape[1]]
+        weights_BT = batch.take_tokens(self.weights_BT)
         reference_BT = self.policy.reference_logprobs(batch, temperature) if self.config.loss.kl_weight else None
         turns_BT = self.turn_advantages_BT
         loss, metrics = policy_loss(
@@ -163,7 +163,7 @@ class _MiniBatch:
                 advantages_B=batch.take(self.advantages_B),
                 sampler_logprobs_BT=batch.sampler_logprobs_BT,
                 reference_logprobs_BT=reference_BT,
-                turn_advantages_BT=None if turns_BT is None else batch.take(turns_BT)[:, : batch.tokens_BT.shape[1]],
+                turn_advantages_BT=None if turns_BT is None else batch.take_tokens(turns_BT),
             ),
             self.config.loss,
         )

@@ -53,7 +53,9 @@ class Muon(torch.optim.Optimizer):
         """Return the gradient, ahead of the momentum that it is added to."""
         assert parameter.grad is not None
         state = self.state[parameter]
-        momentum = state.setdefault("momentum", torch.zeros_like(parameter))
+        if "momentum" not in state:
+            state["momentum"] = torch.zeros_like(parameter)
+        momentum: Tensor = state["momentum"]
         momentum.lerp_(parameter.grad, 1 - MOMENTUM)
         return parameter.grad.lerp(momentum, MOMENTUM)
 

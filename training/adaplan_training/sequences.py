@@ -102,6 +102,10 @@ class Batch:
         """Return the entries (rows) of these sequences out of a tensor of the whole mini-batch."""
         return values_B[list(self.rows)].to(self.tokens_BT.device)
 
+    def take_tokens(self, values_BT: Tensor) -> Tensor:
+        """Return the same of a tensor with a column for each token, as wide as these sequences are."""
+        return self.take(values_BT)[:, : self.tokens_BT.shape[1]]
+
 
 def cut(sequences: Sequence[TokenSequence], tokens: int, device: torch.device | str = "cpu") -> list[Batch]:
     """Cut a mini-batch into micro-batches of at most `tokens` tokens, padding included.

@@ -49,7 +49,7 @@ class SFT:
 
         def loss_of(batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
             logprobs_BT, entropies_BT = self.policy.logprobs(batch, temperature=1.0)
-            part_BT = batch.take(weights_BT)[:, : batch.tokens_BT.shape[1]]
+            part_BT = batch.take_tokens(weights_BT)
             loss, metrics = imitation_loss(logprobs_BT, part_BT)
             return loss, {**metrics, "entropy": (part_BT * entropies_BT).sum()}
 

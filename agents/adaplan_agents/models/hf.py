@@ -69,12 +69,13 @@ class HFModel(Model):
 
     async def chat(self, messages: Sequence[Message], sampling: Sampling | None = None) -> ChatReply:
         """Answer `messages`; see `Model.chat`. A chat that goes on where another ended reads only what is new."""
-        kept = self._warm.take(messages)
-        conversation, keep = kept, False
+        conversation = self._warm.take(messages)
+        keep = False
         try:
-            if kept is not None:
-                kept.user(messages[-1]["content"])
-            conversation = self.open_with(messages) if kept is None else kept
+            if conversation is None:
+                conversation = self.open_with(messages)
+            else:
+                conversation.user(messages[-1]["content"])
             reply = await conversation.sample(sampling or Sampling())
             keep = self._reads_the_same(conversation, reply.text)
             return reply

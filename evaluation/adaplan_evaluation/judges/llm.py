@@ -13,7 +13,7 @@ from typing import Any
 
 from adaplan_agents.models import Model, load_model
 from adaplan_agents.prompting import Prompts
-from adaplan_envs.chat import Chat, Message, Sampling, Usage
+from adaplan_envs.chat import Chat, Message, Sampling, Usage, object_schema
 from adaplan_envs.errors import ModelAccessError, ModelError
 from adaplan_evaluation.judges.arena import Arena
 from adaplan_evaluation.judges.plan_quality import remaining, written_plans
@@ -103,7 +103,8 @@ class LLMJudge(Judge):
             {"role": "system", "content": self._prompts.render("system")},
             {"role": "user", "content": question.prompt},
         ]
-        sampling = replace(self.sampling, json_schema=_schema(question.fields))
+        reason = {"type": "string", "maxLength": _LONGEST_REASON}
+        sampling = replace(self.sampling, json_schema=object_schema({"reason": reason, **question.fields}))
         problem = ""
         for attempt in range(2):
             if attempt:
@@ -136,10 +137,10 @@ class LLMJudge(Judge):
         if term == "format":
             answers = enumerate(episode.turns, 1)
             listed = "\n".join(f'<response number="{n}">\n{_clip(turn.raw)}\n</response>' for n, turn in answers)
-            return _Question(ask(responses=listed), _one(0, 1), lambda answer: (_number(answer, "score", (0, 1)), {}))
+            return _choice(ask(responses=listed), 0, 1)
         if term == "e2e":
             prompt = ask(reference=self._reference(episode), trajectory=_trajectory(episode))
-            return _Question(prompt, _one(0, 1, 2), lambda answer: (_number(answer, "score", (0, 1, 2)), {}))
+            return _choice(prompt, 0, 1, 2)
         if term == "adherence":
             return _adherence(episode, ask)
         plans = "\n".join(
@@ -175,19 +176,9 @@ def _adherence(episode: Episode, ask: Callable[..., str]) -> _Question:
     return _Question(ask(actions=listed, count=len(asked)), {"scores": scores}, read)
 
 
-def _one(*valid: int) -> dict[str, Any]:
-    return {"score": {"enum": list(valid)}}
-
-
-def _schema(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of an answer: a reason, then `fields`."""
-    properties = {"reason": {"type": "string", "maxLength": _LONGEST_REASON}, **fields}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+def _choice(prompt: str, *valid: int) -> _Question:
+    """Return a question whose answer is one score out of `valid`."""
+    return _Question(prompt, {"score": {"enum": list(valid)}}, lambda answer: (_number(answer, "score", valid), {}))
 
 
 def _read_marks(answer: dict[str, Any]) -> tuple[float, dict[str, float]]:
