@@ -1,13 +1,14 @@
 """Log-probabilities and entropy of tokens without ever holding all logits.
 
 With a vocabulary of 150,000 the logits of 8 sequences of 2,048 tokens take 10 GB in float32, and as much again for
-their gradient. Here the output head runs over a chunk of tokens at a time and again in the backward pass, so that
-only one chunk of logits exists at any moment.
+their gradient. Here the output head runs over a chunk of tokens at a time and, where there are several, again in the
+backward pass, so that only one chunk of logits exists at any moment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,7 +52,7 @@ def token_logprobs(
         inputs = (hidden_ND[start : start + size], targets_N[start : start + size])
         parts.append(
             checkpoint(_chunk, *inputs, head, temperature, use_reentrant=False, preserve_rng_state=False)
-            if torch.is_grad_enabled()
+            if torch.is_grad_enabled() and size < len(targets_N)
             else _chunk(*inputs, head, temperature)
         )
     logprobs_BT = torch.zeros(tokens_BT.shape, dtype=torch.float32, device=hidden_BTD.device)
@@ -68,9 +69,26 @@ def _chunk(
     logits_NV = head(hidden_ND).float()
     if temperature != 1.0:
         logits_NV = logits_NV / temperature
-    log_normaliser_N = logits_NV.logsumexp(dim=-1)
-    logprobs_N = logits_NV.gather(1, targets_N[:, None])[:, 0] - log_normaliser_N
-    with torch.no_grad():
-        probabilities_NV = (logits_NV - log_normaliser_N[:, None]).exp()
-        entropies_N = log_normaliser_N - torch.linalg.vecdot(probabilities_NV, logits_NV)
-    return logprobs_N, entropies_N
+    found: tuple[Tensor, Tensor] = _Pick.apply(logits_NV, targets_N)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Pick(torch.autograd.Function):
+    """Log-probabilities of targets, and entropies; two passes over the logits give its gradient, autograd takes six."""
+
+    @staticmethod
+    def forward(ctx: Any, logits_NV: Tensor, targets_N: Tensor) -> tuple[Tensor, Tensor]:
+        logprobs_NV = logits_NV.log_softmax(dim=-1)
+        probabilities_NV = logprobs_NV.exp()
+        entropies_N = -torch.linalg.vecdot(probabilities_NV, logprobs_NV)
+        ctx.save_for_backward(probabilities_NV, targets_N)
+        ctx.mark_non_differentiable(entropies_N)
+        return logprobs_NV.gather(1, targets_N[:, None])[:, 0], entropies_N
+
+    @staticmethod
+    def backward(ctx: Any, gradient_N: Tensor, _: Tensor) -> tuple[Tensor, None]:
+        probabilities_NV, targets_N = ctx.saved_tensors
+        # In place, as nothing else reads it: d log p(target) / d logits = one-hot(target) - p.
+        gradient_NV = probabilities_NV.mul_(-gradient_N[:, None])
+        gradient_NV.scatter_add_(1, targets_N[:, None], gradient_N[:, None])
+        return gradient_NV, None
