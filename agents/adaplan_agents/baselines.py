@@ -35,6 +35,12 @@ class NaiveAgent(ReActAgent):
     kind = "naive"
 
 
+class BriefAgent(NaiveAgent):
+    """Is told the goal and what it observes, no rules; for models that were trained on the suite."""
+
+    kind = "brief"
+
+
 class _ReActSession(ModelSession):
     def __init__(self, agent: ModelAgent, briefing: Briefing) -> None:
         super().__init__(agent, briefing)

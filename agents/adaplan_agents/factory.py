@@ -8,7 +8,15 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from adaplan_agents.adaplan import AdaPlanAgent
-from adaplan_agents.baselines import ExpertAgent, FunctionAgent, MPOAgent, NaiveAgent, RandomAgent, ReActAgent
+from adaplan_agents.baselines import (
+    BriefAgent,
+    ExpertAgent,
+    FunctionAgent,
+    MPOAgent,
+    NaiveAgent,
+    RandomAgent,
+    ReActAgent,
+)
 from adaplan_agents.loading import check_keywords, keywords, load_object
 from adaplan_agents.models import Model, load_model
 from adaplan_agents.session import sampling_from
@@ -22,6 +30,7 @@ _BUILT_IN: dict[str, type[Agent]] = {
     "expert": ExpertAgent,
     "mpo": MPOAgent,
     "naive": NaiveAgent,
+    "brief": BriefAgent,
     "random": RandomAgent,
     "react": ReActAgent,
 }

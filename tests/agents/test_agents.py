@@ -39,6 +39,13 @@ def test_a_naive_agent_answers_with_commands_alone(play):
     assert info["success"] and [d.well_formed for d in decisions] == [True, False, False]
 
 
+def test_a_brief_agent_is_told_the_goal_and_what_it_observes_and_nothing_else(play):
+    _, info, session = play(make_agent("brief", ScriptedModel(["Action: right"] * 3)))
+    assert info["success"]
+    first, second = session.conversations["executor"].messages[:2]
+    assert (first["content"], second["content"]) == ("reach cell 3", "You are in cell 0.")
+
+
 def test_mpo_plans_once_and_shows_the_plan_to_the_executor(play):
     planner = ScriptedModel(["1. find the cell\n2. go there"])
     decisions, info, session = play(make_agent("mpo", RIGHT, planner=planner))
@@ -96,7 +103,7 @@ def test_wrong_names_and_settings_are_answered_with_the_nearest(play):
 def test_sampling_fields_can_be_given_as_settings():
     agent = make_agent("react", RIGHT, temperature=0.5, max_tokens=9)
     assert agent.describe()["sampling"] == {"temperature": 0.5, "top_p": 1.0, "top_k": 0, "max_tokens": 9}
-    assert {"adaplan", "react", "naive", "mpo", "random", "expert"} <= set(agent_names())
+    assert {"adaplan", "react", "naive", "brief", "mpo", "random", "expert"} <= set(agent_names())
     assert make_agent(agent) is agent and isinstance(agent, Agent)
 
 

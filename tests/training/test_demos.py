@@ -104,6 +104,7 @@ def test_equal_settings_give_equal_files_at_any_concurrency() -> None:
     [
         ("react", {}, ["executor"]),
         ("naive", {}, ["executor"]),
+        ("brief", {}, ["executor"]),
         ("mpo", {}, ["executor", "planner"]),
         ("adaplan", {"replan": "deviation"}, ["executor"]),
     ],
@@ -112,7 +113,7 @@ def test_every_agent_that_asks_a_model_can_be_shown(agent: str, settings: Any, c
     found = collect(DemoConfig(agent, settings, envs="maze", tasks=1))
     assert [each.about["conversation"] for each in found] == conversations
     texts = answers(found[0], "executor")
-    assert all(text.startswith("Action: " if agent == "naive" else "Thought: ") for text in texts)
+    assert all(text.startswith("Action: " if agent in ("naive", "brief") else "Thought: ") for text in texts)
 
 
 def lines(path: Path) -> list[Any]:

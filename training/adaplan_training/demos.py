@@ -27,7 +27,7 @@ from adaplan_evaluation.suite import EnvPool, choose_tasks, env_keywords, resolv
 from adaplan_training.transcripts import RecordedConversation, RecordingModel, Transcript, fingerprint, transcript
 from adaplan_training.witness import Witness
 
-AGENTS = ("adaplan", "mpo", "naive", "react")
+AGENTS = ("adaplan", "brief", "mpo", "naive", "react")
 """Agents that ask a model, and so have conversations to imitate."""
 
 
@@ -179,7 +179,7 @@ async def demonstrate(
             assert isinstance(env.unwrapped, TextEnv)
             seed = episode_seed(config.seed, env_id, task_id, repeat)
             rng = stable_rng("noise", seed)
-            thoughts = config.agent != "naive"
+            thoughts = config.agent not in ("brief", "naive")
             player = shown or Expert(env.unwrapped, thoughts, config.noise, rng, config.train_slips).model
             witness = DemoWitness(make_agent(config.agent, model=player, **config.agent_settings))
             episode = await run_episode(witness, env, task_id, seed, repeat=repeat)

@@ -175,11 +175,11 @@ async def _messages(config: DemoConfig) -> list[str]:
     return [message["content"] async for each in demonstrate(config, concurrency=1) for message in each.messages]
 
 
-def train_tokenizer(texts: Sequence[str], size: int) -> Any:
+def train_tokenizer(texts: Sequence[str], size: int, word_share: float = WORD_SHARE) -> Any:
     """Return a tokenizer of `size` tokens for any text, in which the frequent words of `texts` are one token each.
 
-    Byte-level byte-pair encoding. Half of the vocabulary (`WORD_SHARE`) is whole words, looked up before any merge, so
-    that a word costs one entry instead of one for each of its beginnings.
+    Byte-level byte-pair encoding. `word_share` of the vocabulary is whole words, looked up before any merge, so that
+    a word costs one entry instead of one for each of its beginnings.
 
     Raises:
         ConfigError: `size` is too small for the 256 bytes and the special tokens.
@@ -196,7 +196,7 @@ def train_tokenizer(texts: Sequence[str], size: int) -> Any:
     )
     words = Counter(word for text in texts for word, _ in split.pre_tokenize_str(text))
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=round(size * (1 - WORD_SHARE)),
+        vocab_size=round(size * (1 - word_share)),
         special_tokens=list(SPECIAL),
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
