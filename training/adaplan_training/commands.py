@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 
 from adaplan_envs.cli import Command
 from adaplan_envs.errors import require
 
 DESCRIPTION = """Train as RECIPE says: a YAML file, or a built-in recipe such as tiny/maze-grpo. KEY=VALUE replaces a
-setting: optim.lr=1e-5, stages.0.steps=20, out=runs/mine."""
+setting: optim.lr=1e-5, stages.0.steps=20, out=runs/mine. On several GPUs:
+torchrun --standalone --nproc-per-node 8 --no-python adaplan train RECIPE"""
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -23,12 +25,14 @@ def _run(args: argparse.Namespace) -> int:
         require(module, "train")
     from rich.console import Console
 
+    from adaplan_training.parallel import join, leave
     from adaplan_training.progress import live
     from adaplan_training.recipe import load_recipe
     from adaplan_training.trainer import Stopped, Trainer, train
 
     config = load_recipe(args.recipe, args.overrides)
-    console = Console()
+    world = join()
+    console = Console(quiet=not world.leads)
     if args.dry_run:
         from rich.table import Table
 
@@ -40,13 +44,15 @@ def _run(args: argparse.Namespace) -> int:
         console.print(table)
         return 0
     try:
-        with live() as on_step:
+        with live() if world.leads else nullcontext() as on_step:
             result = train(config, resume=args.resume, on_step=on_step)
     except Stopped:
         console.print(
             f"stopped; its checkpoint is in {config.out}: the same command with --resume goes on", soft_wrap=True
         )
         return 130
+    finally:
+        leave()
     best = f"best success {result.best:.3f}, " if result.best is not None else ""
     name = "best" if result.best is not None else "last"
     console.print(

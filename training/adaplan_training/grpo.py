@@ -45,6 +45,7 @@ class GRPO:
 
     def __init__(self, config: TrainConfig, policy: Policy, optimiser: Optimiser, judge: Judge | None = None) -> None:
         self.config, self.policy, self.optimiser = config, policy, optimiser
+        self.world = optimiser.world
         self.collector = Collector(config.rollout)
         self.tasks = self.collector.tasks()
         self._played: dict[str, float] = {}
@@ -58,13 +59,14 @@ class GRPO:
         return max(1, math.ceil(stage.epochs * len(self.tasks) / self.config.rollout.groups))
 
     async def sample(self, agent: Agent, stage: Stage, step: int) -> list[Group]:
-        """Play the groups of `step`."""
+        """Play the groups of `step`; of several processes, this one's share of them."""
         engine = self.policy.engine
         began, before = time.perf_counter(), dataclasses.replace(engine.stats)
         count = self.config.rollout.groups
-        tasks = take_shuffled(self.tasks, step * count, count, self.config.seed)
+        tasks = self.world.share(take_shuffled(self.tasks, step * count, count, self.config.seed))
+        numbers = self.world.share(range(count))
         roles = parse_roles(stage.roles)
-        groups = await self.collector.collect(agent, engine, tasks, roles, self.config.seed, step)
+        groups = await self.collector.collect(agent, engine, tasks, roles, self.config.seed, step, numbers=numbers)
         sampling = engine.stats.seconds - before.seconds
         self._played = {
             "tokens/sampled": engine.stats.sampled - before.sampled,
@@ -75,18 +77,20 @@ class GRPO:
         return groups
 
     async def judge(self, groups: Sequence[Group], stage: Stage) -> list[ScoredGroup]:
-        """Return the groups with their rewards and advantages.
+        """Return the groups of all processes, each of which judges its own, with their rewards and advantages.
 
         Raises:
             TrainingError: every single episode ended as error.
         """
-        episodes = [rollout.episode for group in groups for rollout in group.rollouts]
+        limit = self.policy.window
+        own = await asyncio.gather(*(self.scorer.score(group, stage.rewards, limit) for group in groups))
+        scored = self.world.gather(own)
+        episodes = [rollout.episode for each in scored for rollout in each.group.rollouts]
         if all(episode.error is not None for episode in episodes):
             error = episodes[0].error
             assert error is not None
             raise TrainingError(f"every episode of this step failed, the first with {error.type}: {error.message}")
-        limit = self.policy.window
-        return list(await asyncio.gather(*(self.scorer.score(group, stage.rewards, limit) for group in groups)))
+        return scored
 
     def learn(self, scored: Sequence[ScoredGroup], step: int, lr: float) -> dict[str, float]:
         """Update the policy by the groups that teach something, a mini-batch at a time, and return the metrics."""
@@ -109,7 +113,11 @@ class GRPO:
         began = time.perf_counter()
         scored = await self.judge(groups, stage)
         judged = time.perf_counter()
-        metrics = {**describe_groups(scored), **self.learn(scored, step, lr), **self._played}
+        played = {
+            name: total / (self.world.size if name.startswith("time/") else 1)
+            for name, total in self.world.add(self._played).items()
+        }
+        metrics = {**describe_groups(scored), **self.learn(scored, step, lr), **played}
         return {**metrics, "time/judging": judged - began, "time/training": time.perf_counter() - judged}
 
     def close(self) -> None:
@@ -134,9 +142,10 @@ class _MiniBatch:
                         turns = group.turn_advantages[number]
                         by_turn += [torch.tensor(each.spread(turns)) for each in rollout.sequences]
         self.advantages_B = torch.tensor(advantages, dtype=torch.float32)
-        self.batches = cut(sequences, config.optim.batch_tokens, policy.device)
+        batches = cut(sequences, config.optim.batch_tokens, policy.device)
+        self.batches = run.world.share(batches)
         self.turn_advantages_BT = pad_sequence(by_turn, batch_first=True) if by_turn else None
-        mask_BT = joint_mask(self.batches)
+        mask_BT = joint_mask(batches)
         self.trained_tokens = int(mask_BT.sum())
         self.weights_BT = token_weights(mask_BT, config.loss.aggregation, max_tokens=policy.window)
         self.old_logprobs: dict[tuple[int, ...], Tensor] = {}

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from adaplan_envs.errors import TrainingError
 from adaplan_training.config import OptimConfig
 from adaplan_training.muon import Muon
+from adaplan_training.parallel import World
 from adaplan_training.sequences import Batch
 
 LossOf = Callable[[Batch], tuple[Tensor, dict[str, Tensor]]]
@@ -51,12 +52,18 @@ class Optimiser:
         parameters: what is trained.
         config: its settings.
         tables: embeddings and output layer, whose rows are tokens and not directions: Muon is not for them.
+        world: the processes that hold the same parameters; all of them make every update.
     """
 
     def __init__(
-        self, parameters: Iterable[nn.Parameter], config: OptimConfig, tables: Iterable[nn.Parameter] = ()
+        self,
+        parameters: Iterable[nn.Parameter],
+        config: OptimConfig,
+        tables: Iterable[nn.Parameter] = (),
+        world: World | None = None,
     ) -> None:
         self.config = config
+        self.world = world or World()
         self.parameters = list(parameters)
         apart = set(map(id, tables))
         inner: list[nn.Parameter] = []
@@ -72,13 +79,19 @@ class Optimiser:
         self.parts: list[torch.optim.Optimizer] = []
         """What torch updates with; between them they have every parameter once."""
         if groups:
-            self.parts.append(torch.optim.AdamW(groups, lr=config.lr, betas=config.betas))
+            self.parts.append(self.world.shared(torch.optim.AdamW, groups, lr=config.lr, betas=config.betas))
         if inner:
-            self.parts.append(Muon(inner, config.lr, config.weight_decay))
+            settings = {"lr": config.lr, "weight_decay": config.weight_decay}
+            self.parts.append(self.world.shared(Muon, inner, **settings))
 
     def state_dict(self) -> list[dict[str, Any]]:
-        """Return what `load_state_dict` takes."""
+        """Return what `load_state_dict` takes; of several processes, the first has it after `collect`."""
         return [part.state_dict() for part in self.parts]
+
+    def collect(self) -> None:
+        """Bring what each process knows of its share to the first; all of them have to call this."""
+        for part in self.parts:
+            self.world.collect(part)
 
     def load_state_dict(self, state: Sequence[dict[str, Any]]) -> None:
         """Go on from what `state_dict` returned."""
@@ -93,12 +106,12 @@ class Optimiser:
         """Change the weights once, by the sum of the losses of `batches`.
 
         Args:
-            batches: a mini-batch, cut to fit memory.
+            batches: a mini-batch, cut to fit memory; of several processes, this one's share of it.
             loss_of: a batch's part of the loss, and of metrics that add up over batches.
             lr: learning rate.
 
         Returns:
-            The sums of loss and metrics, and ``grad_norm`` before clipping.
+            The sums of loss and metrics over all processes, and ``grad_norm`` before clipping.
 
         Raises:
             NonFiniteError: loss or gradient is NaN or infinite.
@@ -121,13 +134,14 @@ class Optimiser:
             totals["loss"] += value  # type: ignore[assignment]
             for name, share in metrics.items():
                 totals[name] += share.item()  # type: ignore[assignment]
+        self.world.add_gradients(self.parameters)
         norm = nn.utils.clip_grad_norm_(self.parameters, self.config.clip or math.inf).item()
         if not math.isfinite(norm):
             raise NonFiniteError(f"the gradient's norm is {norm}", batches)
         for part in self.parts:
             part.step()
         self._forget_gradients()
-        return {**totals, "grad_norm": norm}
+        return {**self.world.add(totals), "grad_norm": norm}
 
 
 def explained(error: Exception, batch: Batch) -> Exception:

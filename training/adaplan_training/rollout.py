@@ -97,7 +97,13 @@ class Collector:
         return found
 
     async def collect(
-        self, agent: Agent, sampler: Any, tasks: Sequence[TaskRef], roles: Sequence[Provenance], *seed: object
+        self,
+        agent: Agent,
+        sampler: Any,
+        tasks: Sequence[TaskRef],
+        roles: Sequence[Provenance],
+        *seed: object,
+        numbers: Sequence[int] | None = None,
     ) -> list[Group]:
         """Play `group_size` episodes of each of `tasks`. Equal arguments give equal groups, at any concurrency.
 
@@ -107,6 +113,7 @@ class Collector:
             tasks: one for each group; the same one twice gives two different groups.
             roles: whose tokens are trained.
             seed: each episode gets its own from it.
+            numbers: of the tasks, which go into their seeds, where they are a part of more; default 0, 1, 2 ...
         """
         size = self.config.group_size
         slots: list[list[Rollout | None]] = [[None] * size for _ in tasks]
@@ -115,7 +122,8 @@ class Collector:
         async def work() -> None:
             for number, member in jobs:
                 task = tasks[number]
-                own_seed = stable_rng("rollout", *seed, number, *task, member).getrandbits(31)
+                place = number if numbers is None else numbers[number]
+                own_seed = stable_rng("rollout", *seed, place, *task, member).getrandbits(31)
                 slots[number][member] = await self._play(agent, sampler, task, roles, own_seed, member)
 
         workers = [asyncio.create_task(work()) for _ in range(min(self.config.concurrency, size * len(tasks)))]

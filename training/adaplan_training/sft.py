@@ -53,7 +53,7 @@ class SFT:
             loss, metrics = imitation_loss(logprobs_BT, part_BT)
             return loss, {**metrics, "entropy": (part_BT * entropies_BT).sum()}
 
-        metrics = self.optimiser.update(batches, loss_of, lr)
+        metrics = self.optimiser.update(self.optimiser.world.share(batches), loss_of, lr)
         return {
             **metrics,
             "lr": lr,

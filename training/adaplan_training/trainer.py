@@ -26,6 +26,7 @@ from adaplan_training.config import Stage, TrainConfig
 from adaplan_training.grpo import GRPO
 from adaplan_training.metrics import MetricsLog, read_metrics, short
 from adaplan_training.optimise import NonFiniteError, Optimiser, learning_rate
+from adaplan_training.parallel import join
 from adaplan_training.policy import Policy
 from adaplan_training.recipe import to_dict
 from adaplan_training.rollout import Group
@@ -98,13 +99,14 @@ class Trainer:
         judge: Judge | None = None,
         on_step: OnStep | None = None,
     ) -> None:
-        self.config, self.on_step = config, on_step
+        self.world = join()
+        self.config, self.on_step = config, on_step if self.world.leads else None
         self.folder = Path(config.out)
         torch.manual_seed(config.seed)  # adapters begin at random; nothing else in training is left to chance
         self.policy = policy or Policy.load(
             config.model, window=config.agent.episode_tokens, reference=config.loss.kl_weight > 0
         )
-        self.optimiser = Optimiser(self.policy.parameters(), config.optim, self.policy.tables)
+        self.optimiser = Optimiser(self.policy.parameters(), config.optim, self.policy.tables, self.world)
         self.checkpoints = Checkpoints(self.folder / "checkpoints")
         self.learner: GRPO | SFT
         if config.algorithm == "grpo":
@@ -145,16 +147,21 @@ class Trainer:
         return Result(self.folder, self.done, self.best)
 
     def _open(self, resume: bool) -> None:
-        """Prepare the folder: a new run's settings are written down, an old one's must be the same."""
+        if self.world.leads:
+            self._prepare(resume)
+        self.world.wait()
+        if resume and self.checkpoints.exist:  # else it was killed before its first one: it begins anew
+            state = self.checkpoints.load(self.policy, self.optimiser)
+            self.done, self.best, self._unwritten = state["step"], state["best"], state["unwritten"]
+
+    def _prepare(self, resume: bool) -> None:
+        """See to the folder: a new run's settings are written down, an old one's must be the same."""
         path = self.folder / "config.yaml"
         record = to_dict(self.config)
         if resume:
             if not path.exists():
                 raise ConfigError(f"no run in {self.folder}: start it without --resume")
             _check_same(yaml.safe_load(path.read_text(encoding="utf-8")), record)
-            if self.checkpoints.exist:  # else it was killed before its first one: it begins anew
-                state = self.checkpoints.load(self.policy, self.optimiser)
-                self.done, self.best, self._unwritten = state["step"], state["best"], state["unwritten"]
             return
         if path.exists():
             raise ConfigError(
@@ -170,7 +177,7 @@ class Trainer:
 
     async def _run(self) -> None:
         written = self.done if self._unwritten is None else self.done - 1
-        log = MetricsLog(self.folder, self.config.log, to_dict(self.config), written)
+        log = MetricsLog(self.folder, self.config.log, to_dict(self.config), written) if self.world.leads else None
         try:
             with self._stoppable():
                 if self._unwritten is not None:
@@ -178,12 +185,13 @@ class Trainer:
                 while self.done < len(self.schedule) and not self._stop:
                     await self._step(log)
         finally:
-            log.close()
+            if log is not None:
+                log.close()
             await self.players.aclose()
             if isinstance(self.learner, GRPO):
                 await self.learner.scorer.aclose()
 
-    async def _step(self, log: MetricsLog) -> None:
+    async def _step(self, log: MetricsLog | None) -> None:
         stage, step = self.schedule[self.done], self.done
         lr = learning_rate(self.config.optim, step, len(self.schedule))
         groups: list[Group] = []
@@ -205,10 +213,10 @@ class Trainer:
         self.done += 1
         every = self.config.log.episodes_every
         if groups and every and self.done % every == 0:
-            self._write_episodes(groups)
+            self._write_episodes(self.world.gather(groups))
         await self._after_step({"stage": stage.name, **metrics}, log)
 
-    async def _after_step(self, metrics: dict[str, Any], log: MetricsLog) -> None:
+    async def _after_step(self, metrics: dict[str, Any], log: MetricsLog | None) -> None:
         """Evaluate, write and save where it is time to."""
         self._unwritten = metrics
         last, best = self.done == len(self.schedule), False
@@ -225,7 +233,8 @@ class Trainer:
             best = self.best is None or found["eval/success"] > self.best
             self.best = found["eval/success"] if best else self.best
             metrics = {**metrics, **found, "time/evaluation": time.perf_counter() - began}
-        log.write(self.done, metrics)
+        if log is not None:
+            log.write(self.done, metrics)
         self._unwritten = None
         if self.on_step is not None:
             self.on_step(self.done, len(self.schedule), metrics)
@@ -233,7 +242,10 @@ class Trainer:
             self._save(best)
 
     async def _evaluate(self) -> dict[str, float]:
-        """Return the policy's success on tasks that it does not learn from."""
+        """Return the policy's success on tasks that it does not learn from; the first process plays them all."""
+        return self.world.tell(await self._play_test_tasks() if self.world.leads else {})
+
+    async def _play_test_tasks(self) -> dict[str, float]:
         config = self.config
         out = self.folder / "eval" / f"step-{self.done:06d}"
         shutil.rmtree(out, ignore_errors=True)  # of a run that was killed in it
@@ -258,9 +270,14 @@ class Trainer:
 
     def _save(self, best: bool = False) -> None:
         state = {"step": self.done, "best": self.best, "unwritten": self._unwritten}
-        self.checkpoints.save(self.policy, self.optimiser, state, best=best)
+        self.optimiser.collect()
+        if self.world.leads:
+            self.checkpoints.save(self.policy, self.optimiser, state, best=best)
+        self.world.wait()
 
     def _write_episodes(self, groups: list[Group]) -> None:
+        if not self.world.leads:
+            return
         path = self.folder / "rollouts" / f"step-{self.done:06d}.jsonl"
         try:
             path.parent.mkdir(exist_ok=True)
@@ -271,7 +288,8 @@ class Trainer:
 
     def _saved(self, error: NonFiniteError, step: int) -> NonFiniteError:
         """Return the error with the place where its batch is kept."""
-        path = self.folder / f"nonfinite-step-{step:06d}.pt"
+        of = f"-process-{self.world.rank}" if self.world.size > 1 else ""
+        path = self.folder / f"nonfinite-step-{step:06d}{of}.pt"
         torch.save([{name: getattr(batch, name) for name in batch.__slots__} for batch in error.batches], path)
         return NonFiniteError(
             f"step {step}: {error}. Its batch is saved in {path}. A lower optim.lr, optim.clip=0.5 or "
@@ -295,7 +313,13 @@ class Trainer:
 
     @contextmanager
     def _stoppable(self) -> Iterator[None]:
-        """Let SIGTERM and the first Ctrl-C end the run with a checkpoint; the second Ctrl-C ends it at once."""
+        """Let SIGTERM and the first Ctrl-C end the run with a checkpoint; the second Ctrl-C ends it at once.
+
+        Of several processes, some would hear it in one step and some in the next: those end at once.
+        """
+        if self.world.size > 1:
+            yield
+            return
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
