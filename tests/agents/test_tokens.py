@@ -361,6 +361,9 @@ def test_a_saved_model_is_loaded_by_its_path(tiny, tmp_path: Path, play):
 def test_a_model_that_is_not_there_stops_the_run(tmp_path: Path):
     with pytest.raises(ModelAccessError, match="can't be loaded"):
         load_model(f"hf:{tmp_path}")
+    for path in (tmp_path / "none", "~/none", "./none", "runs/none/last"):
+        with pytest.raises(ModelAccessError, match=f"hf:{path} can't be loaded: there is no such folder"):
+            load_model(f"hf:{path}")
     with pytest.raises(ConfigError, match="hf:PATH"):
         load_model("hf")
     with pytest.raises(ConfigError, match="one model"):

@@ -147,6 +147,13 @@ def load(
     if not str(path):
         raise ConfigError("which model? Give hf:PATH or hf:ORGANISATION/NAME")
     torch, transformers = require("torch", "hf"), require("transformers", "hf")
+    spec = f"hf:{path}"
+    if (
+        str(path).startswith(("/", ".", "~")) or str(path).count("/") > 1
+    ):  # no id of the hub, which would be asked for it
+        path = Path(path).expanduser()
+        if not path.is_dir():
+            raise ModelAccessError(f"{spec} can't be loaded: there is no such folder")
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = check_name("dtype", dtype or ("float32" if device == "cpu" else "auto"), DTYPES)
     try:
@@ -154,11 +161,11 @@ def load(
         model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=dtype).to(device)
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).strip().partition("\n")[0]
-        raise ModelAccessError(f"hf:{path} can't be loaded: {reason}") from error
+        raise ModelAccessError(f"{spec} can't be loaded: {reason}") from error
     return HFModel(
         model,
         tokenizer,
-        name=name or f"hf:{path}",
+        name=name or spec,
         window=window,
         chat_template=chat_template,
         keep_history=keep_history,
