@@ -69,7 +69,8 @@ def _chunk(
     logits_NV = head(hidden_ND).float()
     if temperature != 1.0:
         logits_NV = logits_NV / temperature
-    found: tuple[Tensor, Tensor] = _Pick.apply(logits_NV, targets_N)  # type: ignore[no-untyped-call]
+    with torch.autocast(logits_NV.device.type, enabled=False):  # which would take the entropy in half precision
+        found: tuple[Tensor, Tensor] = _Pick.apply(logits_NV, targets_N)  # type: ignore[no-untyped-call]
     return found
 
 
