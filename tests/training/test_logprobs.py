@@ -9,9 +9,20 @@ from adaplan_training import logprobs
 from adaplan_training.logprobs import token_logprobs
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_they_equal_a_plain_log_softmax(monkeypatch: pytest.MonkeyPatch, temperature: float) -> None:
-    monkeypatch.setattr(logprobs, "CHUNK_ELEMENTS", 50 * 3)  # chunks of three tokens
+def test_they_are_in_float32_under_autocast() -> None:
+    hidden, head = torch.randn(1, 4, 16), torch.nn.Linear(16, 50)
+    tokens, mask = torch.randint(50, (1, 4)), torch.ones(1, 4, dtype=torch.bool)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got, entropy = token_logprobs(hidden, head, tokens, mask, vocabulary=50)
+        logits = head(hidden).float()[:, :-1]
+    full = logits.log_softmax(-1)
+    torch.testing.assert_close(got[:, 1:], full.gather(2, tokens[:, 1:, None])[..., 0])
+    torch.testing.assert_close(entropy[:, 1:], -(full.exp() * full).sum(-1))
+
+
+@pytest.mark.parametrize(("temperature", "chunk"), [(1.0, 3), (0.7, 3), (0.7, 100)])
+def test_they_equal_a_plain_log_softmax(monkeypatch: pytest.MonkeyPatch, temperature: float, chunk: int) -> None:
+    monkeypatch.setattr(logprobs, "CHUNK_ELEMENTS", 50 * chunk)  # of three tokens, or one of them all
     torch.manual_seed(0)
     hidden = torch.randn(3, 8, 16, requires_grad=True)
     head = torch.nn.Linear(16, 50)
