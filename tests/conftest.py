@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import json
 import signal
 from pathlib import Path
@@ -33,6 +34,15 @@ def recorded() -> Any:
         return [json.loads(line) for line in content.decode().splitlines()]
 
     return load
+
+
+def load_script(name: str) -> Any:
+    """Return ``scripts/NAME.py`` as a module, as new each time."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def heed_interrupts() -> None:

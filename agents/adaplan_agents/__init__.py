@@ -1,7 +1,15 @@
 """Agents that play text environments: AdaPlan, its baselines, and the language models they ask."""
 
 from adaplan_agents.adaplan import AdaPlanAgent, PlanRequest
-from adaplan_agents.baselines import ExpertAgent, FunctionAgent, MPOAgent, NaiveAgent, RandomAgent, ReActAgent
+from adaplan_agents.baselines import (
+    BriefAgent,
+    ExpertAgent,
+    FunctionAgent,
+    MPOAgent,
+    NaiveAgent,
+    RandomAgent,
+    ReActAgent,
+)
 from adaplan_agents.factory import agent_names, make_agent
 from adaplan_agents.models import Model, Sampling, ScriptedModel, load_model
 from adaplan_agents.parsing import parse_plan, parse_response
@@ -12,6 +20,7 @@ from adaplan_agents.types import Agent, Briefing, Decision, Session, Usage
 __all__ = [
     "AdaPlanAgent",
     "Agent",
+    "BriefAgent",
     "Briefing",
     "Decision",
     "ExpertAgent",

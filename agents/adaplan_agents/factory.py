@@ -27,10 +27,10 @@ GROUP = "adaplan.agents"
 
 _BUILT_IN: dict[str, type[Agent]] = {
     "adaplan": AdaPlanAgent,
+    "brief": BriefAgent,
     "expert": ExpertAgent,
     "mpo": MPOAgent,
     "naive": NaiveAgent,
-    "brief": BriefAgent,
     "random": RandomAgent,
     "react": ReActAgent,
 }

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from adaplan_envs.textcraft.names import every_name, load_names
 from adaplan_envs.textcraft.recipes import load_book
-from tests.conftest import ROOT
-
-SCRIPT = ROOT / "scripts" / "build_textcraft_recipes.py"
-
-
-def builder() -> Any:
-    spec = importlib.util.spec_from_file_location("build_textcraft_recipes", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.conftest import load_script
 
 
 def test_the_shipped_recipes_are_what_the_script_builds() -> None:
     pytest.importorskip("minecraft_data", reason="pip install minecraft-data")
-    script = builder()
+    script = load_script("build_textcraft_recipes")
     assert "\n".join(script.lines(script.build())) == Path(script.TARGET).read_text(encoding="utf-8")
 
 

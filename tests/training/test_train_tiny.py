@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import load_script
 
 pytest.importorskip("torch")
 
@@ -24,17 +23,14 @@ SMALL = (
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("train_tiny", ROOT / "scripts" / "train_tiny.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def script(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = load_script("train_tiny")
     monkeypatch.setattr(module, "DEMOS", {**module.DEMOS, "tasks": 3, "repeats": 1})
     return module
 
 
 def test_it_goes_from_random_weights_to_a_table_and_a_picture_and_does_nothing_twice(
-    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     picture = tmp_path / "curve.svg"
     monkeypatch.setattr(sys, "argv", ["train_tiny.py", "--out", str(tmp_path), "--picture", str(picture), *SMALL])

@@ -148,9 +148,8 @@ def load(
         raise ConfigError("which model? Give hf:PATH or hf:ORGANISATION/NAME")
     torch, transformers = require("torch", "hf"), require("transformers", "hf")
     spec = f"hf:{path}"
-    if (
-        str(path).startswith(("/", ".", "~")) or str(path).count("/") > 1
-    ):  # no id of the hub, which would be asked for it
+    # What can't be an id of the hub, which would be asked for it, is a folder.
+    if str(path).startswith(("/", ".", "~")) or str(path).count("/") > 1:
         path = Path(path).expanduser()
         if not path.is_dir():
             raise ModelAccessError(f"{spec} can't be loaded: there is no such folder")
