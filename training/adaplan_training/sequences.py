@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import torch
@@ -157,9 +158,15 @@ def take_shuffled(items: Sequence[T], start: int, count: int, *seed: object) -> 
 
     A function of its arguments alone, so that a run knows its place in the data by its step.
     """
-    stream: list[T] = []
+    stream: list[int] = []
     for epoch in range(start // len(items), (start + count - 1) // len(items) + 1):
-        order = list(items)
-        stable_rng("epoch", *seed, epoch).shuffle(order)
-        stream += order
-    return stream[start % len(items) : start % len(items) + count]
+        stream += _shuffled(len(items), "epoch", *seed, epoch)
+    return [items[place] for place in stream[start % len(items) : start % len(items) + count]]
+
+
+@lru_cache(maxsize=4)
+def _shuffled(count: int, *seed: object) -> list[int]:
+    """Return the order of an epoch, which thousands of steps may ask for."""
+    order = list(range(count))
+    stable_rng(*seed).shuffle(order)
+    return order

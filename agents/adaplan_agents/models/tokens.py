@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from adaplan_agents.models.base import Conversation, Provenance
@@ -63,6 +64,8 @@ class Vocabulary:
         self.tokenizer = tokenizer
         self.system = pieces.system
         self.ends = frozenset(ends)
+        # Rules, frames and the observations of a small world come again and again, and a tokenizer is slow on short text.
+        self._encoded = lru_cache(maxsize=8192)(self._encode)
         self._frames = {name: self._frame(getattr(pieces, name)) for name in ("head", "generate", "next_user")}
         if pieces.system is not None:
             self._frames["system"] = self._frame(pieces.system[0])
@@ -74,8 +77,10 @@ class Vocabulary:
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a content. What looks like a special token in it is text: nobody can fake a turn."""
-        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
-        return ids
+        return list(self._encoded(text))
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, without special ones."""
