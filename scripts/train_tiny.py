@@ -26,7 +26,7 @@ from adaplan_training.transcripts import Transcript, write_transcripts
 
 PARAMETERS, VOCABULARY = 200_000, 640
 DEMOS = {
-    "agent": "naive",
+    "agent": "brief",
     "envs": "maze",
     "env_settings": {"max_steps": 20},
     "max_difficulty": 8,
