@@ -36,7 +36,6 @@ CORPUS_TASKS, CORPUS_EPISODES = 400, 20
 """Tasks of each environment of which the tokenizer sees the beginning, and those that it sees played to the end."""
 WORD_SHARE = 0.5
 """Share of the vocabulary that is kept for whole words, which byte-pair merges alone would often leave in pieces."""
-HEAD_SIZE = 32
 WINDOW = 32768
 """Rotary positions cost no weights, so that the window can be as long as any episode."""
 
@@ -60,6 +59,15 @@ class Shape:
     def inner(self) -> int:
         """Width of the gated feed-forward part, 8/3 of the model's."""
         return 32 * round(self.width * 8 / 3 / 32)
+
+    @property
+    def heads(self) -> int:
+        """Return how many heads attend.
+
+        A small model learns to look things up several times sooner from many small heads than from few large ones:
+        each is a chance that one finds where to look.
+        """
+        return self.width // (16 if self.width <= 128 else 32)
 
     def parameters(self, vocabulary: int) -> int:
         """Return about how many weights there are; the few of norms and biases are not counted."""
@@ -137,9 +145,9 @@ def random_model(kind: str, shape: Shape, tokenizer: Any, seed: int = 0) -> Any:
         hidden_size=shape.width,
         intermediate_size=shape.inner,
         num_hidden_layers=shape.layers,
-        num_attention_heads=shape.width // HEAD_SIZE,
-        num_key_value_heads=shape.width // HEAD_SIZE,
-        head_dim=HEAD_SIZE,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        head_dim=shape.width // shape.heads,
         max_position_embeddings=WINDOW,
         tie_word_embeddings=True,
         bos_token_id=None,
