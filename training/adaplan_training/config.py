@@ -157,7 +157,8 @@ class OptimConfig:
         weight_decay: of matrices; vectors (norms, biases) have none.
         clip: the gradient's norm is cut at this; 0 leaves it.
         betas: decay of AdamW's averages.
-        batch_tokens: tokens in one forward pass, padding included: what memory allows.
+        batch_tokens: tokens in one forward pass, padding included; None for as many as are fast: on a CPU what its caches
+            hold, on a GPU more.
     """
 
     name: Literal["adamw", "muon"] = "adamw"
@@ -167,7 +168,13 @@ class OptimConfig:
     weight_decay: float = 0.0
     clip: float = 1.0
     betas: tuple[float, float] = (0.9, 0.999)
-    batch_tokens: int = 16384
+    batch_tokens: int | None = None
+
+    def pass_tokens(self, device: str) -> int:
+        """Return the tokens in one forward pass on a kind of device, such as ``cuda``."""
+        if self.batch_tokens is not None:
+            return self.batch_tokens
+        return 2048 if device == "cpu" else 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +304,12 @@ def check_values(config: TrainConfig) -> None:
             ("optim.lr", optim.lr, optim.lr >= 0, "0 or more"),
             ("optim.warmup", optim.warmup, 0 <= optim.warmup < 1, "a share of all steps, at least 0 and below 1"),
             ("optim.clip", optim.clip, optim.clip >= 0, "0 or more"),
-            ("optim.batch_tokens", optim.batch_tokens, optim.batch_tokens >= 1, "1 or more"),
+            (
+                "optim.batch_tokens",
+                optim.batch_tokens,
+                optim.batch_tokens is None or optim.batch_tokens >= 1,
+                "1 or more",
+            ),
             ("log.checkpoint_every", config.log.checkpoint_every, config.log.checkpoint_every >= 1, "1 or more"),
         )
         if not fine
