@@ -4,8 +4,9 @@
 tokens with 8 completions of 128 tokens each, one optimiser step, no reference model, and take turns in one process. Two
 pairs: both in float32 as they come; and each with its best settings: compiled, where that is faster, or with a static
 cache and gradients accumulated over small passes, where that is faster, in bfloat16 on both sides where the processor
-computes in it, and glibc's allocator told to keep its memory. Memory is the peak of a process of its own. Plain logits of the whole batch fit into no laptop: what they take
-more than chunks is measured on one of the eight sequences and counted eight times.
+computes in it, and glibc's allocator told to keep its memory. Memory is the peak of a process of its own. Plain logits
+of the whole batch fit into no laptop: what they take more than chunks is measured on one of the eight sequences and
+counted eight times.
 """
 
 from __future__ import annotations

@@ -157,8 +157,8 @@ class OptimConfig:
         weight_decay: of matrices; vectors (norms, biases) have none.
         clip: the gradient's norm is cut at this; 0 leaves it.
         betas: decay of AdamW's averages.
-        batch_tokens: tokens in one forward pass, padding included; None for as many as are fast: on a CPU what its caches
-            hold, on a GPU more.
+        batch_tokens: tokens in one forward pass, padding included; None for as many as are fast: what the caches of a
+            CPU hold, on a GPU more.
     """
 
     name: Literal["adamw", "muon"] = "adamw"

@@ -64,7 +64,7 @@ class Vocabulary:
         self.tokenizer = tokenizer
         self.system = pieces.system
         self.ends = frozenset(ends)
-        # Rules, frames and the observations of a small world come again and again, and a tokenizer is slow on short text.
+        # Rules and the observations of a small world come again and again, and a tokenizer is slow on short text.
         self._encoded = lru_cache(maxsize=8192)(self._encode)
         self._frames = {name: self._frame(getattr(pieces, name)) for name in ("head", "generate", "next_user")}
         if pieces.system is not None:
