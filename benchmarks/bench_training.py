@@ -72,8 +72,7 @@ class Ours:
 
     def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
         self.policy = Policy(HFModel(model, tokenizer, window=4096), ModelConfig("bench", **settings))
-        self.config = OptimConfig(lr=LR)
-        self.optimiser = Optimiser(self.policy.parameters(), self.config)
+        self.optimiser = Optimiser(self.policy.parameters(), OptimConfig(lr=LR))
         self.prompts = [tokenizer.encode(text) for text in texts()]
         self.loss = LossConfig()
         self.number = 0
@@ -97,7 +96,7 @@ class Ours:
         sequences = asyncio.run(self._rollouts())
         rewards = torch.tensor([reward(list(sequence.ids[PROMPT:])) for sequence in sequences])
         advantages_B = torch.cat([group_advantages(group)[0] for group in rewards.split(GROUP)])
-        batches = cut(sequences, self.config.pass_tokens("cpu"))
+        batches = cut(sequences, None)
         weights_BT = token_weights(joint_mask(batches), self.loss.aggregation)
 
         def loss_of(batch: Batch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:

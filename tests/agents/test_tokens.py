@@ -227,6 +227,15 @@ def test_a_context_only_grows_and_knows_where_every_token_comes_from():
             context.append([5], provenance, logprobs)
 
 
+async def test_tokens_of_a_text_that_comes_again_are_the_caller_s_own(tokenizer):
+    vocabulary = conversation(tokenizer, ScriptedSampler([1]))._vocabulary
+    tokens = vocabulary.encode("You see <|end|> a door.")
+    wanted = tokenizer.encode("You see <|end|> a door.", add_special_tokens=False, split_special_tokens=True)
+    assert tokens == wanted
+    tokens.append(1)
+    assert vocabulary.encode("You see <|end|> a door.") == wanted
+
+
 async def test_answers_stay_the_tokens_that_were_sampled_though_text_would_be_tokenised_otherwise(tokenizer):
     odd = [tokenizer.convert_tokens_to_ids(letter) for letter in "right"]
     assert odd != tokenizer.encode("right", add_special_tokens=False)

@@ -211,3 +211,9 @@ def test_batches_hold_every_sequence_once_within_the_budget() -> None:
             assert tuple(ids[:length].tolist()) == sequences[row].ids
             assert not mask[length:].any()
             assert logprobs[:length].tolist() == pytest.approx(list(sequences[row].logprobs or ()))
+
+
+@pytest.mark.parametrize(("device", "rows"), [("cpu", [4, 4, 2]), ("meta", [10])])
+def test_without_a_budget_a_cpu_gets_smaller_passes_than_other_devices(device: str, rows: list[int]) -> None:
+    sequences = [TokenSequence((1,) * 500, (True,) * 500)] * 10
+    assert [len(batch.rows) for batch in cut(sequences, None, device)] == rows

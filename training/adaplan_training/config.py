@@ -170,12 +170,6 @@ class OptimConfig:
     betas: tuple[float, float] = (0.9, 0.999)
     batch_tokens: int | None = None
 
-    def pass_tokens(self, device: str) -> int:
-        """Return the tokens in one forward pass on a kind of device, such as ``cuda``."""
-        if self.batch_tokens is not None:
-            return self.batch_tokens
-        return 2048 if device == "cpu" else 16384
-
 
 @dataclass(frozen=True, slots=True)
 class Stage:

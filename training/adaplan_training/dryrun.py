@@ -11,7 +11,7 @@ from adaplan_evaluation.loops import run_sync
 from adaplan_training.grpo import GRPO
 from adaplan_training.logprobs import CHUNK_ELEMENTS
 from adaplan_training.metrics import short
-from adaplan_training.sequences import TokenSequence, cut, parse_roles
+from adaplan_training.sequences import TokenSequence, cut, parse_roles, pass_tokens
 from adaplan_training.trainer import Trainer
 
 GIB = 2**30
@@ -69,7 +69,7 @@ def _train(trainer: Trainer, sequences: list[TokenSequence]) -> float:
     """Return the seconds of a forward and a backward pass."""
     policy = trainer.policy
     began = time.perf_counter()
-    for batch in cut(sequences, trainer.config.optim.pass_tokens(policy.device.type), policy.device):
+    for batch in cut(sequences, trainer.config.optim.batch_tokens, policy.device):
         logprobs_BT: Tensor = policy.logprobs(batch, 1.0)[0]
         logprobs_BT.sum().backward()  # type: ignore[no-untyped-call]
     seconds = time.perf_counter() - began
@@ -97,7 +97,7 @@ def _memory(trainer: Trainer) -> str:
         playing = 2 * layers * heads * head * size * episodes * policy.window
     bytes_each = 4 if config.model.precision == "float32" else 2
     kept = (1 + ACTIVATIONS / layers) if config.model.gradient_checkpointing else ACTIVATIONS
-    tokens = max(config.optim.pass_tokens(policy.device.type), policy.window)
+    tokens = max(config.optim.batch_tokens or pass_tokens(policy.device), policy.window)
     training = int(kept * layers * width * bytes_each * tokens) + 3 * 4 * min(
         CHUNK_ELEMENTS, tokens * policy.vocabulary
     )

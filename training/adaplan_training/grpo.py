@@ -142,7 +142,7 @@ class _MiniBatch:
                         turns = group.turn_advantages[number]
                         by_turn += [torch.tensor(each.spread(turns)) for each in rollout.sequences]
         self.advantages_B = torch.tensor(advantages, dtype=torch.float32)
-        batches = cut(sequences, config.optim.pass_tokens(policy.device.type), policy.device)
+        batches = cut(sequences, config.optim.batch_tokens, policy.device)
         self.batches = run.world.share(batches)
         self.turn_advantages_BT = pad_sequence(by_turn, batch_first=True) if by_turn else None
         mask_BT = joint_mask(batches)

@@ -108,12 +108,19 @@ class Batch:
         return self.take(values_BT)[:, : self.tokens_BT.shape[1]]
 
 
-def cut(sequences: Sequence[TokenSequence], tokens: int, device: torch.device | str = "cpu") -> list[Batch]:
-    """Cut a mini-batch into micro-batches of at most `tokens` tokens, padding included.
+def pass_tokens(device: torch.device | str) -> int:
+    """Return how many tokens go fast through a model at once: on a CPU what its caches hold, on a GPU more."""
+    return 2048 if torch.device(device).type == "cpu" else 16384
+
+
+def cut(sequences: Sequence[TokenSequence], tokens: int | None, device: torch.device | str = "cpu") -> list[Batch]:
+    """Cut a mini-batch into micro-batches of at most `tokens` tokens, padding included; None for `pass_tokens`.
 
     Sorted by length, so that little is padded, and the longest first, so that a lack of memory shows at once. Equal
     sequences give equal batches. A sequence longer than `tokens` is a batch of its own.
     """
+    if tokens is None:
+        tokens = pass_tokens(device)
     order = sorted(range(len(sequences)), key=lambda row: -len(sequences[row]))
     batches, start = [], 0
     while start < len(order):
@@ -165,8 +172,8 @@ def take_shuffled(items: Sequence[T], start: int, count: int, *seed: object) -> 
 
 
 @lru_cache(maxsize=4)
-def _shuffled(count: int, *seed: object) -> list[int]:
+def _shuffled(count: int, *seed: object) -> tuple[int, ...]:
     """Return the order of an epoch, which thousands of steps may ask for."""
     order = list(range(count))
     stable_rng(*seed).shuffle(order)
-    return order
+    return tuple(order)

@@ -43,8 +43,7 @@ class SFT:
         began = time.perf_counter()
         count = self.config.data.batch
         chosen = take_shuffled(self.sequences, step * count, count, self.config.seed)
-        device = self.policy.device
-        batches = cut(chosen, self.config.optim.pass_tokens(device.type), device)
+        batches = cut(chosen, self.config.optim.batch_tokens, self.policy.device)
         mask_BT = joint_mask(batches)
         weights_BT = token_weights(mask_BT, self.config.loss.aggregation, max_tokens=self.policy.window)
 
