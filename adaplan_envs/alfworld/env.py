@@ -111,7 +111,8 @@ class ALFWorldEnv(TextEnv):
         self._engine.load(problem)
         self._scene = Scene(problem, Goal.parse(game.problem))
 
-    def _now(self) -> State:
+    def now(self) -> State:
+        """Return how the running game stands at this moment, what is hidden included."""
         assert self._scene is not None
         return State(self._scene, self._engine)
 
@@ -124,32 +125,32 @@ class ALFWorldEnv(TextEnv):
         self._state["aliases"] += command.alias
         said = self._engine.step(command.text)
         if said is None:
-            status, why = refusal(command, self._now())
+            status, why = refusal(command, self.now())
             return Outcome("Nothing happens." if stock else f"Nothing happens. {why}", status, command.text)
         told = command.verb in KNOWLEDGE
         status = ActionStatus.OK if told or self._engine.changed else ActionStatus.NO_EFFECT
         won = self._engine.won
-        failed = not stock and not won and command.verb == "take" and dead_end(self._now())
+        failed = not stock and not won and command.verb == "take" and dead_end(self.now())
         return Outcome(said, status, command.text, success=won, failed=failed)
 
     def admissible_actions(self) -> list[str] | None:
         return self._engine.commands
 
     def _score(self) -> float:
-        done, needed = self._now().conditions()
+        done, needed = self.now().conditions()
         return done / needed
 
     def _extra_info(self) -> dict[str, Any]:
         return {"goal_condition_success": self._score(), "alias_actions": self._state["aliases"]}
 
     def _make_expert(self) -> Expert:
-        return AlfworldExpert(self._now)
+        return AlfworldExpert(self.now)
 
     def hidden_facts(self) -> dict[str, Any]:
-        return hidden_facts(self._now())
+        return hidden_facts(self.now())
 
     def secrets(self) -> list[tuple[str, ...]]:
-        return secrets(self._now())
+        return secrets(self.now())
 
     def facts(self, observation: str) -> dict[str, Any]:
         return read_facts(observation)

@@ -195,7 +195,7 @@ def test_the_score_is_full_exactly_when_the_engine_says_won(make: Callable[..., 
         for _ in range(60):
             action = rng.choice(env.admissible_actions()) if rng.random() < 0.6 else env.expert.action()
             info = env.step(action)[-1]
-            done, needed = env._now().conditions()
+            done, needed = env.now().conditions()
             assert (done == needed) is env._engine.won is info["success"]
             if info["success"]:
                 break
@@ -236,7 +236,7 @@ def test_a_dead_end_ends_the_episode(make: Callable[..., Any], monkeypatch: pyte
         env = make(split="test", rules=rules)
         _, info = env.reset(options={"task_id": HEAT})
         thing = next(thing for thing, kind in env._scene.object_type.items() if kind == f"{names['kind']}type")
-        name, place = env._scene.name(thing), env._scene.name(env._now().places(thing)[0])
+        name, place = env._scene.name(thing), env._scene.name(env.now().places(thing)[0])
         for action in (f"go to {place}", f"open {place}", f"take {name} from {place}"):
             _, _, terminated, _, info = env.step(action)
         assert (terminated, info["stop_reason"]) == (stop is not None, stop)

@@ -227,3 +227,16 @@ def test_an_error_while_writing_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(ModelError):
         write_transcripts(tmp_path / "demos.jsonl", broken())
     assert not any(tmp_path.iterdir())
+
+
+def test_an_observer_demonstrates_what_was_seen_before() -> None:
+    (each,) = collect(DemoConfig("brief", envs="wordle", tasks=1, teacher="observer"))
+    assert each.about["model"] == "observer"
+    assert [text.removeprefix("Action: ").count(" ") for text in answers(each, "executor")] == [4] * each.about["steps"]
+
+
+def test_an_observer_has_no_plan_to_give() -> None:
+    with pytest.raises(ConfigError, match="brief or naive"):
+        DemoConfig("adaplan", teacher="observer")
+    with pytest.raises(UnknownNameError, match="did you mean 'observer'"):
+        DemoConfig("brief", teacher="observr")

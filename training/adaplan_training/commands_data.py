@@ -86,6 +86,7 @@ def _configure_demos(parser: argparse.ArgumentParser) -> None:
     add("--repeats", type=int, default=1, help="episodes of each task (default: 1)")
     add("--noise", type=float, default=0.0, metavar="SHARE", help="turns at which the expert slips (default: 0)")
     add("--train-slips", action="store_true", help="have slips imitated as well; without, they are seen, not trained")
+    add("--teacher", default="expert", help="expert, or observer: decides by what was seen (default: expert)")
     add("--seed", type=int, default=0, help="of everything (default: 0)")
     add("--concurrency", type=int, default=16, help="episodes at once (default: 16)")
     add("--from-run", type=Path, metavar="RUN", help="take the successful episodes of a recorded run instead")
@@ -118,6 +119,7 @@ def _run_demos(args: argparse.Namespace) -> int:
         args.noise,
         args.train_slips,
         args.seed,
+        args.teacher,
     )
 
     async def collect(on_demo: Callable[[Episode, int], None]) -> list[Transcript]:

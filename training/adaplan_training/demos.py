@@ -24,11 +24,15 @@ from adaplan_envs.errors import ConfigError, NoPlanError, check_name
 from adaplan_envs.types import StopReason
 from adaplan_evaluation import Episode, episode_seed, run_episode
 from adaplan_evaluation.suite import EnvPool, choose_tasks, env_keywords, resolve_envs
+from adaplan_training.teachers import Teacher, make_teacher
 from adaplan_training.transcripts import RecordedConversation, RecordingModel, Transcript, fingerprint, transcript
 from adaplan_training.witness import Witness
 
 AGENTS = ("adaplan", "brief", "mpo", "naive", "react")
 """Agents that ask a model, and so have conversations to imitate."""
+PLAIN = ("brief", "naive")
+"""Those of them that want a command and nothing else."""
+TEACHERS = ("expert", "observer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class DemoConfig:
         repeats: episodes of each task.
         noise: share of turns at which the expert's command is replaced by a random one, so that states off its path are
             seen. Such a command is never one that makes the goal impossible.
+        teacher: ``expert``, which may know the whole simulator, or ``observer``, who decides by what the player could
+            know, see `adaplan_training.teachers`.
         train_slips: such commands are trained like the others, as those of somebody who doesn't know better.
         seed: of everything.
     """
@@ -61,9 +67,12 @@ class DemoConfig:
     noise: float = 0.0
     train_slips: bool = False
     seed: int = 0
+    teacher: str = "expert"
 
     def __post_init__(self) -> None:
         check_name("agent that asks a model", self.agent, AGENTS)
+        if check_name("teacher", self.teacher, TEACHERS) == "observer" and self.agent not in PLAIN:
+            raise ConfigError(f"an observer gives commands, no plans: its agent is {' or '.join(PLAIN)}")
         if not 0 <= self.noise < 1:
             raise ConfigError(f"noise is {self.noise}; it is a share of turns, at least 0 and below 1")
         for name in ("tasks", "repeats"):
@@ -72,14 +81,14 @@ class DemoConfig:
                 raise ConfigError(f"{name} is {value}; it must be at least 1")
 
 
-class Expert:
-    """Answers for a model in one episode: as a planner with the expert's plan, as an executor with its command.
+class Demonstrator:
+    """Answers for a model in one episode: as a planner with the expert's plan, as an executor with a teacher's command.
 
     Args:
         env: where the episode is played.
-        thoughts: whether the executor says which step it carries out before it gives the command.
-        noise: see `DemoConfig`, as for `train_slips`.
-        rng: of the noise.
+        thoughts: whether the executor says which step it carries out before it gives the command; an expert's alone.
+        noise: see `DemoConfig`, as for `train_slips` and `teacher`.
+        rng: of the noise, and of an observer's choices.
     """
 
     def __init__(
@@ -89,21 +98,26 @@ class Expert:
         noise: float = 0.0,
         rng: random.Random | None = None,
         train_slips: bool = False,
+        teacher: str = "expert",
     ) -> None:
         self.env, self.thoughts, self.noise, self.train_slips = env, thoughts, noise, train_slips
         self.rng = rng or random.Random(0)
-        self.model = RecordingModel("expert", self._answer)
+        self.observes = teacher == "observer"
+        self.model = RecordingModel(teacher, self._answer)
+        self._teacher: Teacher | None = None
         self._played = 0
 
     async def _answer(
         self, conversation: RecordedConversation, sampling: Sampling, provenance: Provenance
     ) -> tuple[ChatReply, Provenance]:
-        steps = self.env.expert.plan()
+        steps = [] if self.observes else self.env.expert.plan()
         if provenance is Provenance.PLANNER:
             text = Plan((*[""] * self._played, *steps)).lines(self._played + 1)
         else:
             self._played += 1
-            command = self.env.expert.action()
+            if self._teacher is None:  # not before the episode has begun
+                self._teacher = make_teacher(self.env, self.rng) if self.observes else self.env.expert
+            command = self._teacher.action()
             other = self._other(command) if self.noise and self.rng.random() < self.noise else None
             if other is not None:
                 command = other
@@ -179,8 +193,9 @@ async def demonstrate(
             assert isinstance(env.unwrapped, TextEnv)
             seed = episode_seed(config.seed, env_id, task_id, repeat)
             rng = stable_rng("noise", seed)
-            thoughts = config.agent not in ("brief", "naive")
-            player = shown or Expert(env.unwrapped, thoughts, config.noise, rng, config.train_slips).model
+            thoughts = config.agent not in PLAIN
+            made = Demonstrator(env.unwrapped, thoughts, config.noise, rng, config.train_slips, config.teacher)
+            player = shown or made.model
             witness = DemoWitness(make_agent(config.agent, model=player, **config.agent_settings))
             episode = await run_episode(witness, env, task_id, seed, repeat=repeat)
             pool.give(env_id, env, episode.stop_reason is StopReason.ERROR)
