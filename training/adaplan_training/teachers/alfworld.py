@@ -14,7 +14,7 @@ HUNCH = 0.3
 
 
 class AlfworldSearcher:
-    """Looks into one receptacle after the other, in the order in which the room was described, until a plan is possible.
+    """Looks into one receptacle after the other, in the order in which they were described, until a plan is possible.
 
     What it has seen it remembers; then it does what the expert does.
     """
