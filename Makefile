@@ -1,6 +1,6 @@
 # make demo   the main job: agents play the suite with a real model, one table      make bench  speed, as ratios
 # make test   everything that CI checks about behaviour                             make lint   style and types
-# make train-tiny  a model from nothing learns to walk mazes
+# make train-tiny  a model from nothing learns to walk mazes       make train-pilot  what made pilot-tiny, in hours
 # Each creates .venv and installs what it needs, once.
 
 VENV := .venv
@@ -10,7 +10,7 @@ NEEDS := setup.cfg pyproject.toml constraints.txt
 # glibc gives the memory of large tensors back and takes it again, over and over, unless it is told not to.
 KEEP_MEMORY := MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=268435456
 
-.PHONY: demo test bench lint train-tiny clean
+.PHONY: demo test bench lint train-tiny train-pilot clean
 
 demo: $(VENV)/.installed-demo
 	$(PY) scripts/demo.py
@@ -21,6 +21,9 @@ test: $(VENV)/.installed-test
 
 train-tiny: $(VENV)/.installed-train
 	$(KEEP_MEMORY) $(PY) scripts/train_tiny.py
+
+train-pilot: $(VENV)/.installed-pilot
+	$(KEEP_MEMORY) $(PY) scripts/train_pilot.py
 
 bench: $(VENV)/.installed-bench
 	$(PY) benchmarks/run.py
@@ -51,6 +54,10 @@ $(VENV)/.installed-test: $(NEEDS) | $(PY) $(VENV)/.system
 
 $(VENV)/.installed-train: $(NEEDS) | $(PY)
 	$(PIP) --editable ".[train,report]"
+	@touch $@
+
+$(VENV)/.installed-pilot: $(NEEDS) | $(PY) $(VENV)/.system
+	$(PIP) --editable ".[alfworld,babyai,train]"
 	@touch $@
 
 $(VENV)/.installed-bench: $(NEEDS) | $(PY) $(VENV)/.system

