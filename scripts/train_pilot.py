@@ -17,7 +17,7 @@ from typing import Any
 import transformers
 
 from adaplan_training.demos import DemoConfig, demonstrate
-from adaplan_training.make_model import Shape, random_model, train_tokenizer
+from adaplan_training.make_model import Shape, random_model, train_tokenizer, write_model
 from adaplan_training.progress import live
 from adaplan_training.recipe import load_recipe
 from adaplan_training.trainer import train
@@ -86,8 +86,7 @@ def make_pilot(folder: Path, files: Sequence[Path], seed: int) -> None:
                 break
             texts |= dict.fromkeys(message["content"] for message in each.messages)
     tokenizer = train_tokenizer(list(texts), VOCABULARY, WORD_SHARE)
-    random_model("llama", SHAPE, tokenizer, seed).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    write_model(folder, random_model("llama", SHAPE, tokenizer, seed), tokenizer)
 
 
 def export(checkpoint: Path, folder: Path) -> None:

@@ -38,7 +38,7 @@ def test_the_first_steps_of_its_training_have_the_same_numbers(tmp_path: Path, m
 
     from adaplan_agents.models.pilot import WEIGHTS
     from adaplan_training import sft
-    from adaplan_training.make_model import random_model
+    from adaplan_training.make_model import random_model, write_model
     from adaplan_training.optimise import Optimiser, learning_rate
     from adaplan_training.policy import Policy
     from adaplan_training.sft_data import load_sequences
@@ -52,8 +52,7 @@ def test_the_first_steps_of_its_training_have_the_same_numbers(tmp_path: Path, m
             found[tuple(each.about[key] for key in ("env_id", "task_id", "repeat"))] = each
     write_transcripts(tmp_path / "demos.jsonl", [found[episode] for episode in wanted])
     tokenizer = transformers.AutoTokenizer.from_pretrained(WEIGHTS)
-    random_model("llama", script.SHAPE, tokenizer).save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    write_model(tmp_path / "model", random_model("llama", script.SHAPE, tokenizer), tokenizer)
 
     config = load_recipe("tiny/pilot", [f"model.spec=hf:{tmp_path / 'model'}", "model.device=cpu"])
     policy = Policy.load(config.model, window=config.agent.episode_tokens)

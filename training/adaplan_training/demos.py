@@ -50,10 +50,10 @@ class DemoConfig:
         repeats: episodes of each task.
         noise: share of turns at which the expert's command is replaced by a random one, so that states off its path are
             seen. Such a command is never one that makes the goal impossible.
-        teacher: ``expert``, which may know the whole simulator, or ``observer``, who decides by what the player could
-            know, see `adaplan_training.teachers`.
         train_slips: such commands are trained like the others, as those of somebody who doesn't know better.
         seed: of everything.
+        teacher: ``expert``, which may know the whole simulator, or ``observer``, who decides by what the player could
+            know, see `adaplan_training.teachers`.
     """
 
     agent: str = "adaplan"
@@ -194,8 +194,8 @@ async def demonstrate(
             seed = episode_seed(config.seed, env_id, task_id, repeat)
             rng = stable_rng("noise", seed)
             thoughts = config.agent not in PLAIN
-            made = Demonstrator(env.unwrapped, thoughts, config.noise, rng, config.train_slips, config.teacher)
-            player = shown or made.model
+            how = (thoughts, config.noise, rng, config.train_slips, config.teacher)
+            player = shown or Demonstrator(env.unwrapped, *how).model
             witness = DemoWitness(make_agent(config.agent, model=player, **config.agent_settings))
             episode = await run_episode(witness, env, task_id, seed, repeat=repeat)
             pool.give(env_id, env, episode.stop_reason is StopReason.ERROR)

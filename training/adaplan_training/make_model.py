@@ -122,6 +122,16 @@ def make_model(
     shape = choose_shape(parameters, vocabulary)
     tokenizer = train_tokenizer(suite_text(envs), vocabulary)
     model = random_model(kind, shape, tokenizer, seed)
+    write_model(out, model, tokenizer)
+    return model
+
+
+def write_model(out: Path, model: Any, tokenizer: Any) -> None:
+    """Write both to the folder `out`, which appears when it is complete.
+
+    Raises:
+        OutputError: it can't be written, or holds something.
+    """
     temporary = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         temporary.mkdir(parents=True)
@@ -133,7 +143,6 @@ def make_model(
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise OutputError(f"can't write {out}: {error.strerror}") from error
-    return model
 
 
 def random_model(kind: str, shape: Shape, tokenizer: Any, seed: int = 0) -> Any:

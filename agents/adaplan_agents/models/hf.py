@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -170,3 +170,38 @@ def load(
         keep_history=keep_history,
         template_options=template_options,
     )
+
+
+def loader_of(name: str, weights: Callable[[], Path]) -> Callable[..., HFModel]:
+    """Return the function that loads the one model which the spec `name` means.
+
+    Args:
+        name: the spec.
+        weights: returns the folder of the weights; called at each load.
+    """
+
+    def load_it(
+        rest: str,
+        /,
+        *,
+        dtype: str | None = None,
+        device: str | None = None,
+        window: int | None = None,
+    ) -> HFModel:
+        """Load the model.
+
+        Args:
+            rest: nothing.
+            dtype: see `load`, as for the following; default float32.
+            device: such as ``cuda:1``.
+            window: most tokens of a conversation.
+
+        Raises:
+            MissingExtraError: a package that it needs is not installed.
+            ModelAccessError: its weights are missing.
+        """
+        if rest:
+            raise ConfigError(f"{name} is one model; there is no {rest!r} of it. For others: hf:PATH_OR_ID")
+        return load(weights(), name=name, dtype=dtype or "float32", device=device, window=window)
+
+    return load_it

@@ -10,36 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from adaplan_agents.models.hf import HFModel
-from adaplan_agents.models.hf import load as load_hf
-from adaplan_envs.errors import ConfigError, MissingExtraError, ModelAccessError, require
+from adaplan_agents.models.hf import loader_of
+from adaplan_envs.errors import MissingExtraError, ModelAccessError, require
 
 _log = logging.getLogger(__name__)
-
-
-def load(
-    rest: str,
-    /,
-    *,
-    dtype: str | None = None,
-    device: str | None = None,
-    window: int | None = None,
-) -> HFModel:
-    """Load ``smollm2``. The first time, its weights are converted and kept in the user's cache folder (540 MB).
-
-    Args:
-        rest: nothing.
-        dtype: see `adaplan_agents.models.hf.load`, as for the following.
-        device: such as ``cuda:1``.
-        window: most tokens of a conversation.
-
-    Raises:
-        MissingExtraError: the package is not installed.
-        ModelAccessError: its weights are missing, or could not be converted.
-    """
-    if rest:
-        raise ConfigError(f"smollm2 is one model; there is no {rest!r} of it. For others: hf:PATH_OR_ID")
-    return load_hf(weights(), name="smollm2", dtype=dtype, device=device, window=window)
 
 
 def weights() -> Path:
@@ -103,3 +77,7 @@ def _write(source: Path, folder: Path) -> None:
     finally:
         if bars:
             transformers_logging.enable_progress_bar()
+
+
+load = loader_of("smollm2", weights)
+"""The first time, the weights are converted and kept in the user's cache folder (540 MB)."""

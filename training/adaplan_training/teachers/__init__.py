@@ -9,13 +9,10 @@ variety.
 from __future__ import annotations
 
 import random
-from typing import Any, Protocol
+from importlib import import_module
+from typing import Protocol
 
 from adaplan_envs.core import TextEnv
-from adaplan_training.teachers.alfworld import AlfworldSearcher
-from adaplan_training.teachers.iqa import HastyExplorer
-from adaplan_training.teachers.maze import LeastVisited
-from adaplan_training.teachers.wordle import ConsistentSpeller
 
 
 class Teacher(Protocol):
@@ -26,12 +23,13 @@ class Teacher(Protocol):
         ...
 
 
-_TEACHERS: dict[str, Any] = {
-    "alfworld": AlfworldSearcher,
-    "iqa": HastyExplorer,
-    "maze": LeastVisited,
-    "wordle": ConsistentSpeller,
+_TEACHERS = {
+    "alfworld": "AlfworldSearcher",
+    "iqa": "HastyExplorer",
+    "maze": "LeastVisited",
+    "wordle": "ConsistentSpeller",
 }
+"""Environment, which its module here is called after too -> class. Imported when needed: they import the simulators."""
 
 
 def make_teacher(env: TextEnv, rng: random.Random) -> Teacher:
@@ -41,9 +39,8 @@ def make_teacher(env: TextEnv, rng: random.Random) -> Teacher:
         env: where the episode is played.
         rng: of the teacher's choices where several are as good.
     """
-    kind = _TEACHERS.get(env.name)
-    teacher: Teacher = env.expert if kind is None else kind(env, rng)
+    if env.name not in _TEACHERS:
+        return env.expert
+    kind = getattr(import_module(f"{__name__}.{env.name}"), _TEACHERS[env.name])
+    teacher: Teacher = kind(env, rng)
     return teacher
-
-
-__all__ = ["AlfworldSearcher", "ConsistentSpeller", "HastyExplorer", "LeastVisited", "Teacher", "make_teacher"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from copy import copy
 
 from adaplan_envs.alfworld.env import ALFWorldEnv
 from adaplan_envs.alfworld.expert import solve
@@ -29,7 +30,7 @@ class AlfworldSearcher:
         scene = state.scene
         here = [place for place, where in scene.location.items() if where == state.at]
         self._looked.update(place for place in here if not state.closed(place))
-        known = self._env.now()
+        known = copy(state)
         known.inside = {(thing, place) for thing, place in state.inside if place in self._looked}
         command = _next(known)
         if command is not None:
