@@ -116,11 +116,17 @@ class ChatClient:
         """Return the answer to `messages`.
 
         Raises:
+            ConfigError: the answer is to be one of `Sampling.choices`.
             ModelAccessError: wrong key, unknown model, no quota: no use in going on.
             ContextOverflowError: the messages do not fit the model's window.
             ModelError: no usable answer after all attempts, or the server refuses the request.
         """
         sampling = sampling or Sampling()
+        if sampling.choices is not None:
+            raise ConfigError(
+                f"{self.model} is behind a server, which can't be told the possible answers; leave them out "
+                "(admissible=False), or use a model in this process: hf:PATH_OR_ID, vllm:PATH_OR_ID"
+            )
         request = self._request(messages, sampling)
         path = self._cache_path(request)  # whatever the server understands of it, the question is the same
         if path is not None and (kept := read_cache(path)) is not None:

@@ -52,9 +52,10 @@ class Sampling:
         stop: the answer ends in front of the first of these strings.
         seed: equal seeds give equal answers where the backend can promise that; None is as chance will have it.
         json_schema: the answer is a JSON object of this schema, where the backend can hold the model to it.
+        choices: the answer is one of these texts. Models behind a server refuse this.
 
     Raises:
-        ConfigError: a value out of range.
+        ConfigError: a value out of range, or both a schema and choices.
     """
 
     temperature: float = 0.0
@@ -64,6 +65,7 @@ class Sampling:
     stop: tuple[str, ...] = ()
     seed: int | None = None
     json_schema: Mapping[str, Any] | None = field(default=None, hash=False)
+    choices: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, value, fine, valid in (
@@ -77,6 +79,12 @@ class Sampling:
         if isinstance(self.stop, str) or not all(self.stop):
             raise ConfigError(f"stop is {self.stop!r}; it must be a list of non-empty strings")
         object.__setattr__(self, "stop", tuple(self.stop))
+        if self.choices is not None:
+            if self.json_schema is not None:
+                raise ConfigError("give json_schema or choices: an answer has one form")
+            if isinstance(self.choices, str) or not self.choices or not all(self.choices):
+                raise ConfigError(f"choices is {self.choices!r}; it must be a list of non-empty strings")
+            object.__setattr__(self, "choices", tuple(self.choices))
 
 
 @dataclass(frozen=True, slots=True)

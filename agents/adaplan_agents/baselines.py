@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from adaplan_agents.models import Model, Provenance, load_model
 from adaplan_agents.parsing import parse_plan, parse_response
 from adaplan_agents.plan import Plan
+from adaplan_agents.prompting import BRIEF
 from adaplan_agents.session import ModelAgent, ModelSession
 from adaplan_agents.types import Agent, Briefing, Decision, Session
 from adaplan_envs import TextEnv
@@ -18,6 +20,8 @@ from adaplan_envs.core import stable_rng
 from adaplan_envs.errors import ConfigError
 
 Function = Callable[..., str | Awaitable[str]]
+MOST_CHOICES = 1000
+"""Commands that an answer is held to: a longer list is a vocabulary."""
 
 
 class ReActAgent(ModelAgent):
@@ -30,15 +34,60 @@ class ReActAgent(ModelAgent):
 
 
 class NaiveAgent(ReActAgent):
-    """Answers every observation with a command alone."""
+    """Answers every observation with a command alone.
+
+    Args:
+        model: what it asks.
+        sampling: how, see `ModelAgent`.
+        prompts: see `ModelAgent`.
+        admissible: the answer is one of the commands that the environment admits now, as the random agent's is;
+            anything where it lists none or more than `MOST_CHOICES` (Wordle's words). The model is not told which they
+            are: no other tokens can be drawn. For models in this process (``hf:``, ``vllm:``).
+    """
 
     kind = "naive"
 
+    def __init__(
+        self,
+        model: Model,
+        *,
+        sampling: Sampling | None = None,
+        prompts: str | Path | None = None,
+        admissible: bool = False,
+    ) -> None:
+        super().__init__(model, sampling=sampling, prompts=prompts)
+        self.admissible = admissible
+
+    def sampling_in(self, env: TextEnv) -> Sampling:
+        commands = env.admissible_actions() if self.admissible else None
+        if not commands or len(commands) > MOST_CHOICES:
+            return self.sampling
+        return replace(self.sampling, choices=tuple(f"Action: {command}" for command in commands))
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "admissible": self.admissible}
+
 
 class BriefAgent(NaiveAgent):
-    """Is told the goal and what it observes, no rules; for models that were trained on the suite."""
+    """The naive agent with brief prompts: the goal and what it observes, no rules. For models trained on the suite.
 
-    kind = "brief"
+    Args:
+        model: see `NaiveAgent`, as for the following.
+        sampling: how to ask.
+        prompts: folder with prompt files that replace the naive agent's.
+        admissible: hold answers to admissible commands.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        sampling: Sampling | None = None,
+        prompts: str | Path | None = BRIEF,
+        admissible: bool = False,
+    ) -> None:
+        super().__init__(model, sampling=sampling, prompts=prompts, admissible=admissible)
+        self.name = "brief"
 
 
 class _ReActSession(ModelSession):

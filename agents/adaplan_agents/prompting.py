@@ -1,4 +1,7 @@
-"""Prompts are files, ``prompts/KIND/NAME.md``, with ``{{name}}`` where a value goes. A user's folder replaces them."""
+"""Prompts are files, ``prompts/KIND/NAME.md``, with ``{{name}}`` where a value goes. A user's folder replaces them.
+
+``prompts/KIND/brief/`` holds the least that can be said, for models that were trained on the suite.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 
 from adaplan_envs.errors import ConfigError, UnknownNameError, check_name
 
+BRIEF = "brief"
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -18,7 +22,8 @@ class Prompts:
 
     Args:
         kind: folder of the built-in ones, such as ``react``.
-        folder: a user's own files; each replaces the built-in one of the same name, the others stay.
+        folder: a user's own files, or ``brief`` for the built-in short ones; each replaces the built-in one of the same
+            name, the others stay.
         package: which holds the built-in ones, in ``prompts/``.
 
     Raises:
@@ -31,6 +36,8 @@ class Prompts:
         self.replaced: tuple[str, ...] = ()
         if folder is None:
             return
+        if str(folder) == BRIEF:
+            folder = Path(str(files(package))) / "prompts" / kind / BRIEF
         if not Path(folder).is_dir():
             raise ConfigError(f"prompts: {str(folder)!r} is no folder")
         own = {path.stem: path for path in sorted(Path(folder).glob("*.md"))}

@@ -6,12 +6,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from adaplan_agents.models.base import Conversation, Model, Provenance
 from adaplan_agents.parsing import Response
 from adaplan_agents.prompting import Prompts
 from adaplan_agents.types import Agent, Briefing, Decision, Session
+from adaplan_envs import TextEnv
 from adaplan_envs.chat import ChatReply, Sampling, Usage
 from adaplan_envs.core import stable_rng
 
@@ -26,7 +27,8 @@ class ModelAgent(Agent):
         model: what it asks.
         sampling: how; the default is greedy, at most 256 tokens an answer. Its seed is ignored: every call gets one of
             its own from the episode's.
-        prompts: folder with prompt files that replace the built-in ones of the same name.
+        prompts: folder with prompt files that replace the built-in ones of the same name, or ``brief`` for the shortest
+            that there are, for models that were trained on the suite.
     """
 
     kind: ClassVar[str]
@@ -41,6 +43,10 @@ class ModelAgent(Agent):
 
     @abstractmethod
     def start(self, briefing: Briefing) -> ModelSession: ...
+
+    def sampling_in(self, env: TextEnv) -> Sampling:
+        """Return how to sample the next answer, where `env` is now."""
+        return self.sampling
 
     def describe(self) -> dict[str, Any]:
         sampling = {name: getattr(self.sampling, name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
@@ -72,7 +78,8 @@ class ModelSession(Session):
         # Every call has its own seed, so that equal prompts need not get equal answers, and a rerun gets the same ones.
         seed = stable_rng("call", self.briefing.seed, number).getrandbits(31)
         prompt = conversation.messages[-1]["content"]
-        reply = await conversation.sample(replace(self.agent.sampling, seed=seed), role)
+        sampling = self.agent.sampling_in(cast(TextEnv, self.briefing.env.unwrapped))
+        reply = await conversation.sample(replace(sampling, seed=seed), role)
         self._usage += reply.usage
         call = {"role": str(role), "prompt": prompt, "text": reply.text, "finish_reason": reply.finish_reason}
         self._turn.append({"call": number, **call})

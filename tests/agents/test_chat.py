@@ -300,6 +300,13 @@ async def test_json_is_asked_for_in_the_best_way_that_the_server_knows(clients, 
         assert (await clients(server, cache=tmp_path).chat(HELLO, held)).usage.requests == 0
 
 
+async def test_a_server_is_not_asked_to_choose(clients):
+    async with Server((200, good("up"))) as server:
+        with pytest.raises(ConfigError, match="admissible=False"):
+            await clients(server).chat(HELLO, Sampling(choices=("up", "down")))
+        assert server.requests == []
+
+
 async def test_a_request_that_is_refused_for_another_reason_fails_as_before(clients):
     async with Server((400, fault("temperature is too high"))) as server:
         with pytest.raises(ModelError, match="temperature"):

@@ -58,6 +58,17 @@ def test_a_users_folder_replaces_prompts_and_the_record_says_so(tmp_path: Path, 
     assert agent.describe()["prompts"] == {"observe": "You see: {{observation}}"}
 
 
+@pytest.mark.parametrize("kind", ["adaplan", "mpo", "naive", "react"])
+def test_every_agent_has_brief_prompts_which_tell_no_rules(kind: str, play):
+    brief = Prompts(kind, "brief")
+    assert brief.replaced and not any("{{rules}}" in text for text in brief.texts.values())
+    assert all(len(brief.texts[name]) < len(Prompts(kind).texts[name]) for name in brief.replaced)
+    model = ScriptedModel(lambda messages: "1. go right\nThought: so\nAction: right")
+    _, info, session = play(make_agent(kind, model, prompts="brief"))
+    assert info["success"]
+    assert "Commands:" not in str([talk.messages for talk in session.conversations.values()])
+
+
 def test_a_wrong_prompt_folder_file_or_placeholder_is_refused(tmp_path: Path):
     with pytest.raises(ConfigError, match="is no folder"):
         Prompts("react", tmp_path / "nowhere")

@@ -428,6 +428,39 @@ async def test_an_answer_is_held_to_its_schema_beside_others_that_are_free(tiny,
     assert len({answer.text for answer in answers}) == (1 if temperature == 0 else 6)
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+async def test_an_answer_is_one_of_the_choices_beside_others_that_are_free(tiny, temperature):
+    question = [{"role": "user", "content": "go on"}]
+    free = Sampling(max_tokens=60, temperature=temperature, seed=1)
+    choices = ("Action: move up", "Action: move up 2", 'say "no"\nand\\go', *(f"word {n}" for n in range(3000)))
+    alone = await tiny.chat(question, free)
+    held = [replace(free, seed=seed, choices=choices) for seed in range(6)]
+    beside, *answers = await asyncio.gather(*[tiny.chat(question, each) for each in (free, *held)])
+    assert beside == alone
+    assert {answer.text for answer in answers} <= set(choices)
+    assert {answer.finish_reason for answer in answers} == {"stop"}
+    assert temperature > 0 or len({answer.text for answer in answers}) == 1
+    for choice in choices[:3]:
+        assert (await tiny.chat(question, replace(free, choices=(choice,)))).text == choice
+
+
+@pytest.mark.parametrize("wrong", [{"choices": "up"}, {"choices": ()}, {"choices": ("a",), "json_schema": LETTERS}])
+def test_choices_that_make_no_sense_are_refused(wrong):
+    with pytest.raises(ConfigError, match="choices"):
+        Sampling(**wrong)
+
+
+async def test_a_naive_agent_may_be_held_to_what_the_environment_admits(tiny):
+    from adaplan_agents import make_agent
+    from adaplan_envs.maze.env import MazeEnv
+    from adaplan_evaluation import run_episode
+
+    agent = make_agent("naive", tiny, admissible=True, temperature=1.0)
+    episode = await run_episode(agent, MazeEnv(max_steps=8), "maze/test/0000", seed=3)
+    assert episode.steps > 0 and all(turn.action.startswith("move ") for turn in episode.turns)
+    assert agent.describe()["admissible"] is True
+
+
 async def test_an_answer_that_can_not_be_held_to_its_schema_is_that_answers_trouble_alone(tiny, monkeypatch):
     from adaplan_agents.models.guide import Guide
 

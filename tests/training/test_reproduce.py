@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from configparser import ConfigParser
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from adaplan_training import reproduce
 from adaplan_training.check_run import check_run
 from adaplan_training.commands_study import REPRODUCE
 from adaplan_training.reproduce import Study, StudyConfig
+from adaplan_training.scales import SCALES
 from adaplan_training.studies import TABLES
 from adaplan_training.study_tables import main_table
 from adaplan_training.trainer import train
@@ -52,7 +54,7 @@ def command(*words: str) -> int:
 def test_every_table_of_the_paper_that_compares_is_there_and_its_cells_are_listed(tmp_path: Path) -> None:
     assert set(TABLES) == {"1", "2", "3", "4", "6", "7", "8", "9", "10", "figure3"}
     for name in TABLES:
-        for scale in ("tiny", "paper"):
+        for scale in SCALES:
             study = Study(name, StudyConfig(scale, str(tmp_path), frontier=("openai:x",)))
             cells = study.plan()
             assert all(cell.startswith("to do: ") for cell in cells) and len(cells) == len(set(cells))
@@ -115,8 +117,8 @@ def test_a_grid_is_made_kept_and_mended_where_it_broke(tmp_path: Path, monkeypat
 def test_the_whole_way_at_tiny_scale_from_random_weights_to_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(reproduce, "_PARAMETERS", {"3M": 300_000})
-    monkeypatch.setattr(reproduce, "_DEMOS_EACH", 2)
+    small_scale = replace(SCALES["tiny"], weights={"3M": 300_000}, demos=2)
+    monkeypatch.setattr(reproduce, "SCALES", {**SCALES, "tiny": small_scale})
     options = ["--out", str(tmp_path), "--seeds", "1", "--episodes", "1", "--envs", "maze"]
     assert command("1", *SMALL, *options) == 0
     page = (tmp_path / "tiny" / "3M" / "table-1.md").read_text()

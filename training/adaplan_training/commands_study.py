@@ -13,11 +13,11 @@ def _configure_reproduce(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("table", metavar="TABLE", help="1 to 4, 6 to 10, or figure3")
     add("overrides", nargs="*", metavar="KEY=VALUE", help="settings to replace in every recipe: rollout.tasks=4")
-    add("--scale", default="tiny", help="tiny: two cores; paper: its own models and numbers (default: tiny)")
+    add("--scale", default="tiny", help="mini or tiny: two cores; paper: its own models and numbers (default: tiny)")
     add("--out", default="runs/reproduce", metavar="DIR", help="of everything (default: runs/reproduce)")
     add("--seeds", type=int, default=3, metavar="N", help="runs of each row (default: 3)")
     add("--episodes", type=int, default=50, metavar="N", help="test tasks of each environment; 0: all (default: 50)")
-    add("--envs", default="all", help="of the evaluations (default: all that are installed)")
+    add("--envs", help="of the evaluations (default: all that are installed; at mini scale, maze)")
     add("--model", metavar="SPEC", help="another model to begin with")
     add(
         "--frontier",

@@ -24,18 +24,16 @@ from adaplan_evaluation.judges import load_judge
 from adaplan_evaluation.loops import run_sync
 from adaplan_evaluation.metrics import summarise
 from adaplan_training.config import TrainConfig
-from adaplan_training.demos import AGENTS, DemoConfig, demonstrate
+from adaplan_training.demos import DemoConfig, demonstrate
 from adaplan_training.metrics import read_metrics
 from adaplan_training.recipe import load_recipe, to_dict
+from adaplan_training.scales import SCALES
 from adaplan_training.studies import PILOTRL, START, Row, Table, Training, find_table, frontier_rows
 from adaplan_training.trainer import train
 from adaplan_training.transcripts import write_transcripts
 
-MODELS = {"paper": ("hf:Qwen/Qwen2.5-7B-Instruct", "hf:meta-llama/Llama-3.1-8B-Instruct"), "tiny": ("3M", "10M")}
-"""Scale -> its first and second model; for ``tiny``, how many weights they get."""
-_PARAMETERS = {"3M": 3_000_000, "10M": 10_000_000}
-_DEMOS_EACH = 15
-"""Demonstrated tasks for each that reinforcement learning plays: a model made from nothing has to see many."""
+FORMATS = ("adaplan", "mpo", "naive", "react")
+"""Agents whose ways of answering a model that is made here learns before all else."""
 
 Tell = Callable[[str], None]
 
@@ -45,11 +43,12 @@ class StudyConfig:
     """How much is made of a table.
 
     Attributes:
-        scale: ``tiny`` (minutes a run, on two cores) or ``paper`` (its own settings, on GPUs).
+        scale: one of `SCALES`: ``mini`` (minutes a run on two cores; short mazes), ``tiny`` (hours), or ``paper``
+            (its own settings, on GPUs).
         out: folder of everything; tables share their runs in it.
         seeds: of every training run.
         episodes: tasks of each environment in an evaluation; None for all.
-        envs: of the evaluations.
+        envs: of the evaluations; None for those of the scale.
         model: instead of the scale's own: a spec string, an instruct model to begin with.
         frontier: models for Tables 9 and 10.
         overrides: of every recipe, such as ``rollout.tasks=4``.
@@ -59,13 +58,13 @@ class StudyConfig:
     out: str = "runs/reproduce"
     seeds: Sequence[int] = (0, 1, 2)
     episodes: int | None = 50
-    envs: str = "all"
+    envs: str | None = None
     model: str | None = None
     frontier: Sequence[str] = ()
     overrides: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        check_name("scale", self.scale, MODELS)
+        check_name("scale", self.scale, SCALES)
         if not self.seeds:
             raise ConfigError("seeds is empty; give at least one")
 
@@ -112,8 +111,8 @@ class Study:
         if name == "10" and not config.frontier:
             raise ConfigError("Table 10 measures judges: name some, such as --frontier openai:NAME")
         self.name, self.config, self.tell = name, config, tell
-        second = self.table.second_model
-        self.model = config.model or MODELS[config.scale][second]
+        self.scale = SCALES[config.scale]
+        self.model = config.model or self.scale.models[self.table.second_model]
         label = "".join(letter if letter.isalnum() else "-" for letter in self.model.rpartition("/")[2])
         self.folder = Path(config.out) / config.scale / label
         self.rows = frontier_rows(tuple(config.frontier)) if name == "9" else self.table.rows
@@ -178,7 +177,7 @@ class Study:
 
     @property
     def _makes_start(self) -> bool:
-        return self.config.scale == "tiny" and self.config.model is None
+        return self.model in self.scale.weights
 
     def _home(self, training: Training, seed: int) -> Path:
         return self.folder / f"seed-{seed}" / training.name
@@ -210,16 +209,17 @@ class Study:
             self.tell(f"playing: {row.label}, seed {seed}")
             config = self._config(row.training or PILOTRL, seed)
             agent = config.agent.name if row.training else row.agent
-            settings: dict[str, Any] = {**(config.agent.settings if agent == config.agent.name else {})}
+            settings = _settings(config, agent)
             model = self._spec(row.training or START, seed)
             if config.agent.executor is not None and row.training is not None:
                 model, settings["planner"] = config.agent.executor, model
             evaluate(
                 agent,
-                self.config.envs,
+                self.config.envs or self.scale.envs,
                 model=model,
                 agent_settings={**settings, "max_tokens": config.agent.turn_tokens},
                 episodes=self.config.episodes,
+                max_difficulty=config.rollout.max_difficulty,
                 seed=seed,
                 max_steps=config.rollout.max_steps,
                 env_settings=config.rollout.settings,
@@ -255,13 +255,13 @@ class Study:
         _finish(folder)
 
     def _start(self) -> None:
-        """Make the model that the tiny rows begin with: random weights, then a little imitation."""
+        """Make the model that the rows begin with: random weights, then a little imitation."""
         from adaplan_training.make_model import make_model
 
         folder = self.folder / "model"
-        files = [str(self._demos(agent)) for agent in AGENTS]
+        files = [str(self._demos(agent)) for agent in FORMATS]
         config = load_recipe(
-            f"tiny/{START}",
+            f"{self.config.scale}/{START}",
             [
                 f"model.spec=hf:{folder}",
                 f"data.files=[{', '.join(files)}]",
@@ -271,7 +271,12 @@ class Study:
         )
         if not (folder / "config.json").exists():
             self.tell(f"making a model of {self.model} weights")
-            make_model(folder, _PARAMETERS[self.model], envs=config.rollout.envs)
+            make_model(
+                folder,
+                self.scale.weights[self.model],
+                vocabulary=self.scale.vocabulary,
+                envs=config.rollout.envs,
+            )
         self._train(config, START)
 
     def _demos(self, agent: str) -> Path:
@@ -280,9 +285,15 @@ class Study:
         if not path.exists():
             self.tell(f"demonstrations of {agent}")
             recipe = load_recipe(f"{self.config.scale}/pilotrl", self.config.overrides)
-            rollout, settings = recipe.rollout, recipe.agent.settings if agent == recipe.agent.name else {}
-            tasks = None if rollout.tasks is None else _DEMOS_EACH * rollout.tasks
-            config = DemoConfig(agent, settings, envs=rollout.envs, env_settings=rollout.settings, tasks=tasks)
+            rollout = recipe.rollout
+            config = DemoConfig(
+                agent,
+                _settings(recipe, agent),
+                envs=rollout.envs,
+                env_settings=rollout.settings,
+                tasks=None if rollout.tasks is None else self.scale.demos * rollout.tasks,
+                max_difficulty=rollout.max_difficulty,
+            )
 
             async def collect() -> list[Any]:
                 return [each async for each in demonstrate(config)]
@@ -290,6 +301,12 @@ class Study:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_transcripts(path, run_sync(collect))
         return path
+
+
+def _settings(config: TrainConfig, agent: str) -> dict[str, Any]:
+    """Return the settings of an agent: the recipe's for its own, for others the kind of prompts."""
+    own = config.agent.settings
+    return dict(own) if agent == config.agent.name else {name: own[name] for name in ("prompts",) if name in own}
 
 
 def _needs(training: Training | None) -> list[Training]:

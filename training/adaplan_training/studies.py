@@ -156,16 +156,3 @@ DIFFERENCES = (
     "Intervals are 95% bootstrap intervals over tasks, repeats of a task by several seeds kept together.",
     "Closed models of the paper's comparison are not rows: adaplan eval --model openai:NAME plays them.",
 )
-SCALE_DIFFERENCES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "paper": ("Sampler and trainer are this project's own, not verl's.",),
-        "tiny": (
-            "Models have about 3 million weights (10 million for the second model), made from nothing; tiny/start, an "
-            "SFT on a few demonstrations in every format, takes the place of the instruct model, one for all seeds.",
-            "20 training tasks of each environment, groups of 8 members, 8 groups a step, lr 1e-4, 2 candidate plans.",
-            "At most 40 actions, and plans are revised on deviation alone: revising after every action makes the "
-            "conversation several times as long.",
-            "The mean of so few seeds and tasks has wide intervals: differences within them mean nothing.",
-        ),
-    }
-)

@@ -12,7 +12,7 @@ from adaplan_envs.errors import require
 from adaplan_evaluation.suite import IN_DOMAIN, OUT_OF_DOMAIN
 from adaplan_evaluation.tables import short
 from adaplan_training.reproduce import Cells, Study, errors_of, success_by_seed
-from adaplan_training.studies import DIFFERENCES, PAPER_CLAIMS, SCALE_DIFFERENCES
+from adaplan_training.studies import DIFFERENCES, PAPER_CLAIMS
 
 TERMS = ("format", "adherence", "e2e", "plan_quality")
 
@@ -131,7 +131,7 @@ def _page(study: Study, parts: Sequence[str], rows: Sequence[Cells]) -> str:
     failures = [f"- {failure}" for cells in rows for failure in cells.failures]
     if failures:
         failures = ["Cells that failed (the same command tries them again):\n\n" + "\n".join(failures)]
-    notes = [*DIFFERENCES, *SCALE_DIFFERENCES[study.config.scale]]
+    notes = [*DIFFERENCES, *study.scale.differences]
     if study.config.overrides:
         notes.append(f"Settings replaced in every recipe: `{' '.join(study.config.overrides)}`.")
     if study.table.second_model:

@@ -102,7 +102,8 @@ class Engine:
     Args:
         model: from `AutoModelForCausalLM`, in the precision to sample with. Used without gradients, in eval mode.
         window: most tokens that a row may hold.
-        guides: of the tokenizer, for answers of a given form; without them `Sampling.json_schema` has no effect.
+        guides: of the tokenizer, for answers of a given form; without them `Sampling.json_schema` and
+            `Sampling.choices` have no effect.
 
     Models whose layers keep something else than keys and values (state-space layers, say) are found out by comparing
     a short text with and without the cache; they are then read from the start at every turn, with one warning.
@@ -189,7 +190,7 @@ class Engine:
             stops: called with the tokens sampled so far; True ends the answer.
 
         Raises:
-            ConfigError: answers can't be held to the schema.
+            ConfigError: answers can't be held to the form.
             ContextOverflowError: prompt and answer do not fit the window.
             ModelError: the row is closed, or the model failed.
         """
@@ -203,7 +204,7 @@ class Engine:
             row.length, row.own_cache = 0, None
         elif row.length >= len(context):  # its last token must be read again for its logits
             row.length = len(context) - 1
-        guide = self._guides.start(sampling.json_schema) if self._guides and sampling.json_schema else None
+        guide = self._guides.start(sampling) if self._guides else None
         future: asyncio.Future[Continuation] = asyncio.get_running_loop().create_future()
         request = _Request(row, list(context[row.length :]), sampling, rng, stops, future, guide)
         self._waiting.append(request)

@@ -1,19 +1,20 @@
-"""Answers of a given form: which tokens may come next, so that an answer is JSON of a given schema.
+"""Answers of a given form: which tokens may come next, so that an answer is JSON of a schema, or one of some texts.
 
-The grammar is llguidance's; a model that would write prose is held to the object that it was asked for.
+The grammar is llguidance's; a model that would write prose is held to the form that it was asked for.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from adaplan_envs.chat import Sampling
 from adaplan_envs.errors import ConfigError, ModelError, require
 
 _log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ class Guides:
 
     Args:
         tokenizer: of transformers.
-        ends: ids that end an answer; allowed where the object is complete, and nowhere else.
+        ends: ids that end an answer; allowed where the answer is complete, and nowhere else.
     """
 
     def __init__(self, tokenizer: Any, ends: Sequence[int]) -> None:
@@ -42,24 +43,30 @@ class Guides:
         try:
             return llguidance.hf.from_tokenizer(self._hf, eos_token=self._ends)
         except ValueError as error:
-            _log.warning("answers can't be held to a schema with this tokenizer (%s): they are sampled freely.", error)
+            _log.warning("answers can't be held to a form with this tokenizer (%s): they are sampled freely.", error)
             return None
 
-    def start(self, schema: Mapping[str, Any]) -> Guide | None:
-        """Return the guide of one answer, or None where the tokenizer allows none.
+    def start(self, sampling: Sampling) -> Guide | None:
+        """Return the guide of one answer, or None where it has no form, or the tokenizer allows none.
 
         Raises:
             ConfigError: no such schema is supported.
             MissingExtraError: llguidance is not installed.
         """
-        if self._tokenizer is None:
+        if (sampling.json_schema is None and sampling.choices is None) or self._tokenizer is None:
             return None
-        import llguidance
+        from llguidance import LLMatcher
 
-        grammar = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema), defaults=_COMPACT)
-        matcher = llguidance.LLMatcher(self._tokenizer, grammar)
+        if sampling.choices is not None:
+            texts = " | ".join(json.dumps(text, ensure_ascii=False) for text in sampling.choices)
+            # A terminal, not a rule: the lexer takes thousands of texts, the parser doesn't.
+            matcher = LLMatcher(self._tokenizer, LLMatcher.grammar_from_lark(f"start: TEXT\nTEXT: {texts}"))
+        else:
+            grammar = LLMatcher.grammar_from_json_schema(json.dumps(sampling.json_schema), defaults=_COMPACT)
+            matcher = LLMatcher(self._tokenizer, grammar)
         if matcher.is_error():
-            raise ConfigError(f"answers can't be held to this JSON schema: {matcher.get_error()}")
+            kind = "JSON schema" if sampling.choices is None else "choice"
+            raise ConfigError(f"answers can't be held to this {kind}: {matcher.get_error()}")
         return Guide(matcher)
 
 
@@ -78,7 +85,7 @@ class Guide:
         # A byte for each token that llguidance knows, not 0 where it is allowed; a model's head may be wider.
         allowed_U = torch.frombuffer(bytearray(self._matcher.compute_logit_bias()), dtype=torch.uint8) != 0
         if self._matcher.is_error() or not allowed_U.any():
-            raise ModelError(f"the answer can't be held to its schema: {self._matcher.get_error()}")
+            raise ModelError(f"the answer can't be held to its form: {self._matcher.get_error()}")
         known = len(allowed_U)
         logits_V[:known].masked_fill_(~allowed_U.to(logits_V.device), -torch.inf)
         logits_V[known:] = -torch.inf

@@ -107,7 +107,7 @@ class _VLLMSampler:
             stop=list(sampling.stop),
             stop_token_ids=self._ends,
             logprobs=0,
-            **({} if sampling.json_schema is None else _held_to(self._vllm, sampling.json_schema)),
+            **_form(self._vllm, sampling),
         )
         prompt, number = {"prompt_token_ids": list(context)}, str(next(self._numbers))
         final: Any = None
@@ -124,9 +124,16 @@ class _VLLMSampler:
         return _Answer(tokens, logprobs, answer.finish_reason or "stop")
 
 
-def _held_to(vllm: Any, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the argument that holds an answer to `schema`; vLLM has renamed it."""
+def _form(vllm: Any, sampling: Sampling) -> dict[str, Any]:
+    """Return the argument that holds an answer to its form, where it has one; vLLM has renamed it."""
+    form: dict[str, Any]
+    if sampling.choices is not None:
+        form = {"choice": list(sampling.choices)}
+    elif sampling.json_schema is not None:
+        form = {"json": dict(sampling.json_schema)}
+    else:
+        return {}
     kinds = vllm.sampling_params
     if hasattr(kinds, "StructuredOutputsParams"):
-        return {"structured_outputs": kinds.StructuredOutputsParams(json=dict(schema))}
-    return {"guided_decoding": kinds.GuidedDecodingParams(json=dict(schema))}
+        return {"structured_outputs": kinds.StructuredOutputsParams(**form)}
+    return {"guided_decoding": kinds.GuidedDecodingParams(**form)}
