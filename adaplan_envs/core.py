@@ -59,6 +59,8 @@ class TextEnv(gymnasium.Env[str, str]):
     """Keys that `_extra_info` adds to ``info``."""
     blocking: ClassVar[bool] = False
     """Whether `step` waits for something else (a model, a server): a runner then calls it in a thread."""
+    spelled: bool = False
+    """Whether a command may be given letter by letter, with blanks between."""
     backend: str = "real"
     """Who plays the environment: ``real`` for its own simulator, else ``simulated:`` and the name of a model."""
     metadata: dict[str, Any] = {"render_modes": ["ansi"]}

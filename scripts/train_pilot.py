@@ -32,6 +32,8 @@ DEMOS: dict[str, dict[str, Any]] = {
     "wordle": {"repeats": 15},
 }
 """Of each environment about ten thousand episodes."""
+MORE = {"alfworld": 2, "babyai": 2, "iqa": 5, "maze": 4, "textcraft": 12, "wordle": 40}
+"""Repeats of each task in the demonstrations of the third part, by another seed."""
 SHAPE, VOCABULARY, WORD_SHARE = Shape(width=128, layers=6), 1400, 0.6
 READ = 500
 """Episodes of each environment whose text the tokenizer is made of."""
@@ -46,11 +48,11 @@ def main() -> None:
     transformers.utils.logging.disable_progress_bar()
     args.out.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(min(len(DEMOS), os.cpu_count() or 1)) as pool:
-        files = list(pool.map(partial(write_demos, args.out), DEMOS))
+        first, more = (list(pool.map(partial(write_demos, args.out, more), DEMOS)) for more in (False, True))
     if not (args.out / "model").exists():
-        make_pilot(args.out / "model", files, args.seed)
+        make_pilot(args.out / "model", first, args.seed)
     start = args.out / "model"
-    for name in ("pilot", "pilot-cool"):
+    for name, files in (("pilot", first), ("pilot-cool", first), ("pilot-more", more)):
         folder = args.out / name
         settings = [f"model.spec=hf:{start}", f"data.files=[{','.join(map(str, files))}]", f"out={folder}"]
         config = load_recipe(f"tiny/{name}", [*settings, f"seed={args.seed}", *args.overrides])
@@ -60,19 +62,21 @@ def main() -> None:
     export(start, args.out / "pilot_tiny")
 
 
-def demonstrations(env: str) -> DemoConfig:
-    """Return what is imitated in an environment."""
-    return DemoConfig("brief", envs=env, teacher="observer", **DEMOS[env])
+def demonstrations(env: str, more: bool = False) -> DemoConfig:
+    """Return what is imitated in an environment, at first or in the third part."""
+    settings = {**DEMOS[env], "repeats": MORE[env], "seed": 1} if more else DEMOS[env]
+    return DemoConfig("brief", envs=env, teacher="observer", **settings)
 
 
-def write_demos(folder: Path, env: str) -> Path:
+def write_demos(folder: Path, more: bool, env: str) -> Path:
     """Write the demonstrations of an environment, unless they are there, and return where they are."""
-    path = folder / f"{env}.jsonl"
+    path = (folder / "more" if more else folder) / f"{env}.jsonl"
 
     async def play() -> None:
-        write_transcripts(path, [each async for each in demonstrate(demonstrations(env))])
+        write_transcripts(path, [each async for each in demonstrate(demonstrations(env, more))])
 
     if not path.exists():
+        path.parent.mkdir(exist_ok=True)
         asyncio.run(play())
     return path
 

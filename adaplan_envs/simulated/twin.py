@@ -87,6 +87,7 @@ class Twin(SimulatedEnv):
         **options: Any,
     ) -> None:
         self._real = real = make(**options)
+        self.spelled = real.spelled
         self._replica = Replica(lambda: real)
         self._scripted: ScriptedSimulator | None = None
         if isinstance(simulator, str) and simulator.partition(":")[0] == "scripted":

@@ -124,6 +124,7 @@ class WordleEnv(TextEnv):
     splits = {"train": words.TRAIN, "test": words.TEST}
     rulesets = {"default": _DEFAULT_RULES, "lmrl": _LMRL_RULES}
     default_max_steps = 2 * TRIES
+    spelled = True
     extra_info = ("feedback", "tries_left")
     metadata = {"render_modes": ["ansi", "rgb_array"]}
     _state: _Game

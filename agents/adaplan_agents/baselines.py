@@ -20,8 +20,6 @@ from adaplan_envs.core import stable_rng
 from adaplan_envs.errors import ConfigError
 
 Function = Callable[..., str | Awaitable[str]]
-MOST_CHOICES = 1000
-"""Commands that an answer is held to: a longer list is a vocabulary."""
 
 
 class ReActAgent(ModelAgent):
@@ -40,9 +38,9 @@ class NaiveAgent(ReActAgent):
         model: what it asks.
         sampling: how, see `ModelAgent`.
         prompts: see `ModelAgent`.
-        admissible: the answer is one of the commands that the environment admits now, as the random agent's is;
-            anything where it lists none or more than `MOST_CHOICES` (Wordle's words). The model is not told which they
-            are: no other tokens can be drawn. For models in this process (``hf:``, ``vllm:``).
+        admissible: the answer is one of the commands that the environment admits now, as the random agent's is; where
+            it lists none, anything. The model is not told which they are: no other tokens can be drawn. For models in
+            this process (``hf:``, ``vllm:``).
     """
 
     kind = "naive"
@@ -60,8 +58,10 @@ class NaiveAgent(ReActAgent):
 
     def sampling_in(self, env: TextEnv) -> Sampling:
         commands = env.admissible_actions() if self.admissible else None
-        if not commands or len(commands) > MOST_CHOICES:
+        if not commands:
             return self.sampling
+        if env.spelled:
+            commands = [*commands, *map(" ".join, commands)]
         return replace(self.sampling, choices=tuple(f"Action: {command}" for command in commands))
 
     def describe(self) -> dict[str, Any]:

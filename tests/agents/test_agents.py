@@ -46,12 +46,15 @@ def test_a_brief_agent_is_told_the_goal_and_what_it_observes_and_nothing_else(pl
     assert (first["content"], second["content"]) == ("reach cell 3", "You are in cell 0.")
 
 
-def test_what_is_admitted_is_asked_of_the_environment_at_every_turn_and_long_lists_are_left_out(play, monkeypatch):
+def test_what_is_admitted_is_asked_of_the_environment_at_every_turn(play, monkeypatch):
     agent = make_agent("brief", ScriptedModel(lambda messages: "Action: right"), admissible=True)
     _, _, session = play(agent)
     env = session.briefing.env.unwrapped
     assert agent.sampling_in(env).choices == tuple(f"Action: {each}" for each in env.admissible_actions())
-    for none in (None, [], ["word"] * 1001):
+    monkeypatch.setattr(env, "spelled", True)
+    monkeypatch.setattr(env, "admissible_actions", lambda: ["up"])
+    assert agent.sampling_in(env).choices == ("Action: up", "Action: u p")
+    for none in (None, []):
         monkeypatch.setattr(env, "admissible_actions", lambda none=none: none)
         assert agent.sampling_in(env).choices is None
     assert make_agent("brief", RIGHT).sampling_in(env).choices is None

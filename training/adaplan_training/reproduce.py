@@ -160,11 +160,11 @@ class Study:
             found.append({"spec": spec, **json.loads(path.read_text(encoding="utf-8"))})
         return found
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Return the metrics of PilotRL's run by the first seed (Figure 3)."""
+    def metrics(self) -> list[list[dict[str, Any]]]:
+        """Return the metrics of PilotRL's runs, one for each seed (Figure 3)."""
         if self._makes_start:
             self._start()
-        return read_metrics(self._trained(PILOTRL, self.config.seeds[0]) / "metrics.jsonl")
+        return [read_metrics(self._trained(PILOTRL, seed) / "metrics.jsonl") for seed in self.config.seeds]
 
     def _paths(self) -> Iterator[Path]:
         if self._makes_start:

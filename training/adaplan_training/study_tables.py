@@ -75,24 +75,27 @@ def _measure(interval: Mapping[str, Any]) -> str:
     return f"{interval['value']:.2f}{ends}"
 
 
-def figure3(study: Study, metrics: Sequence[Mapping[str, Any]]) -> str:
+def figure3(study: Study, runs: Sequence[Sequence[Mapping[str, Any]]]) -> str:
     """Return each term's mean in the first and the last quarter of each stage, and draw its course."""
-    lines = [line for line in metrics if "stage" in line]
-    stages = list(dict.fromkeys(line["stage"] for line in lines))
+    courses = [[line for line in metrics if "stage" in line] for metrics in runs]
     rows = []
-    for stage in stages:
-        own = [line for line in lines if line["stage"] == stage]
-        quarter = max(1, len(own) // 4)
+    for stage in dict.fromkeys(line["stage"] for line in courses[0]):
+        parts = [[line for line in course if line["stage"] == stage] for course in courses]
+        quarter = max(1, len(parts[0]) // 4)
         cells = []
         for term in TERMS:
-            ends = [_mean([line.get(f"reward/{term}") for line in part]) for part in (own[:quarter], own[-quarter:])]
+            ends = [
+                _mean([line.get(f"reward/{term}") for part in parts for line in part[chosen]])
+                for chosen in (slice(quarter), slice(-quarter, None))
+            ]
             cells.append(" -> ".join("-" if end is None else f"{end:.2f}" for end in ends))
-        rows.append([stage, str(len(own)), *cells])
+        rows.append([stage, str(len(parts[0])), *cells])
     path = study.folder / "figure3.png"
-    _draw(lines, path)
+    _draw(courses, path)
     caption = (
         "Mean of each reward term over the rollouts in the first and the last quarter of a stage, on [0, 1], trained "
-        f"on in that stage or not; one run, step by step in {path.name}."
+        f"on in that stage or not; {len(courses)} run{'s' if len(courses) > 1 else ''}, step by step in {path.name} "
+        "(thin lines: each run; thick: their mean over the last 8 steps)."
     )
     return _page(study, [_markdown(["stage", "steps", *TERMS], rows), caption], [])
 
@@ -102,16 +105,25 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return fmean(known) if known else None
 
 
-def _draw(lines: Sequence[Mapping[str, Any]], path: Path) -> None:
+def _draw(courses: Sequence[Sequence[Mapping[str, Any]]], path: Path) -> None:
     require("matplotlib", "report")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 3.5), layout="constrained")
     axes = figure.subplots()
-    for term in TERMS:
-        known = [(line["step"], line[f"reward/{term}"]) for line in lines if line.get(f"reward/{term}") is not None]
-        axes.plot([step for step, _ in known], [value for _, value in known], label=term)
-    for before, after in pairwise(lines):
+    for number, term in enumerate(TERMS):
+        colour = f"C{number}"
+        by_step: dict[int, list[float]] = {}
+        for lines in courses:
+            known = [(line["step"], line[f"reward/{term}"]) for line in lines if line.get(f"reward/{term}") is not None]
+            if known:
+                axes.plot(*zip(*known, strict=True), color=colour, linewidth=0.5, alpha=0.4)
+            for step, value in known:
+                by_step.setdefault(step, []).append(value)
+        steps = sorted(by_step)
+        smooth = [fmean(v for at in steps[max(0, i - 7) : i + 1] for v in by_step[at]) for i in range(len(steps))]
+        axes.plot(steps, smooth, color=colour, label=term)
+    for before, after in pairwise(courses[0]):
         if before["stage"] != after["stage"]:
             axes.axvline(after["step"] - 0.5, color="0.7", linewidth=0.8)
     axes.set(xlabel="step", ylabel="reward term", ylim=(0, 1.02))
