@@ -58,10 +58,9 @@ SCALES: Mapping[str, Scale] = MappingProxyType(
                 "Models have about 200,000 weights (400,000 for the second model), made from nothing; mini/start, an "
                 "SFT on demonstrations in every format, takes the place of the instruct model, one for all seeds.",
                 "Prompts are the brief ones: goal and observation, no rules.",
-                "40 training tasks, groups of 8 members, 8 groups a step and an update each; Muon, lr 3e-3 falling to "
-                "0; 2 candidate plans. Plans are revised after every action, as in the paper.",
-                "Besides its episode's advantage a turn has one of its own (reward.turn_weight), in every run by "
-                "reinforcement learning.",
+                "40 training tasks, groups of 8 members, 8 groups a step, 4 updates of 2 groups; Muon, lr 1e-3 falling "
+                "to 0. SFT: 2 epochs of 880 demonstrations.",
+                "Stage 2 takes the policy's plan as it is: nothing is selected among candidates.",
                 _SEEDS,
             ),
             {"200k": 200_000, "400k": 400_000},
