@@ -17,7 +17,7 @@ from adaplan_evaluation.tables import short, transcript
 
 TASKS = {"expert": 10, "random": 10, "brief": 8, "react": 1}
 """Test tasks of each environment. The large model, on a laptop without a GPU, gets the first of the others' only."""
-PILOT = {"max_tokens": 24, "temperature": 0.5}
+PILOT = {"max_tokens": 24, "temperature": 0.5, "admissible": True}
 TURNS, ANSWER_TOKENS = 4, 32
 """The large model stops after this many actions; the others play on to the environment's own limit."""
 
@@ -58,7 +58,8 @@ def main() -> None:
     console.print(table(runs))
     console.print(
         "pilot-tiny, 1.4 million parameters, comes with the package and was trained on these six environments, on "
-        f"other tasks (docs/pilot.md). {args.model} plays one task of each as react and stops after {TURNS} actions; a "
+        "other tasks; like random, it is held to commands that are possible (docs/pilot.md). "
+        f"{args.model} plays one task of each as react and stops after {TURNS} actions; a "
         "benchmark gives it more tasks and the environment's own limit (adaplan eval).",
         style="dim",
     )

@@ -122,6 +122,25 @@ async def test_an_episode_that_ends_makes_room_for_the_others_without_disturbing
     assert not engine._rows
 
 
+async def test_a_conversation_that_was_opened_and_not_read_takes_the_place_of_one_that_ends() -> None:
+    engine = Engine(tiny(), window=200)
+    await asyncio.gather(*[talk(engine, seed) for seed in range(3)])
+    first, *others = [engine.open() for _ in range(engine._cache.rows)]
+    sampling = Sampling(temperature=1.0, max_tokens=3)
+    for row in (first, *others):
+        await engine.sample(row, [5, 6, 7], sampling, random.Random(0), stops=never)
+    late = engine.open()
+    assert late.index == engine._cache.rows
+    engine.close(first)
+    answer = await engine.sample(late, [8, 9, 10, 11], sampling, random.Random(1), stops=never)
+    alone = Engine(tiny(), window=200)
+    assert (
+        answer.tokens
+        == (await alone.sample(alone.open(), [8, 9, 10, 11], sampling, random.Random(1), stops=never)).tokens
+    )
+    assert sorted(row.index for row in engine._rows) == list(range(len(others) + 1))
+
+
 async def test_stops_and_limits() -> None:
     engine = Engine(tiny(), window=40)
     row = engine.open()

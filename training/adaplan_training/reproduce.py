@@ -217,7 +217,11 @@ class Study:
                 agent,
                 self.config.envs or self.scale.envs,
                 model=model,
-                agent_settings={**settings, "max_tokens": config.agent.turn_tokens},
+                agent_settings={
+                    **settings,
+                    "max_tokens": config.agent.turn_tokens,
+                    "temperature": config.eval.temperature,
+                },
                 episodes=self.config.episodes,
                 max_difficulty=config.rollout.max_difficulty,
                 seed=seed,

@@ -61,6 +61,7 @@ SCALES: Mapping[str, Scale] = MappingProxyType(
                 "40 training tasks, groups of 8 members, 8 groups a step, 4 updates of 2 groups; Muon, lr 1e-3 falling "
                 "to 0. SFT: 2 epochs of 880 demonstrations.",
                 "Stage 2 takes the policy's plan as it is: nothing is selected among candidates.",
+                "Played at temperature 1: the policy as it is, not its likeliest answer.",
                 _SEEDS,
             ),
             {"200k": 200_000, "400k": 400_000},

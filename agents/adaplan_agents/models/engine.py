@@ -154,7 +154,7 @@ class Engine:
         self._running = [request for request in self._running if request.row is not row]
         last = self._rows.pop()
         if last is not row:  # rows stay without gaps, so that a batch is a slice
-            if self._cached:
+            if self._cached and last.length:  # a row that was never read may lie outside the cache
                 self._cache.copy_row(last.index, row.index, last.length)
             self._rows[row.index] = last
             last.index = row.index
