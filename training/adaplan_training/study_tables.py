@@ -95,7 +95,7 @@ def figure3(study: Study, runs: Sequence[Sequence[Mapping[str, Any]]]) -> str:
     caption = (
         "Mean of each reward term over the rollouts in the first and the last quarter of a stage, on [0, 1], trained "
         f"on in that stage or not; {len(courses)} run{'s' if len(courses) > 1 else ''}, step by step in {path.name} "
-        "(thin lines: each run; thick: their mean over the last 8 steps)."
+        "(thin lines: each run; thick: their mean; vertical: where a stage begins)."
     )
     return _page(study, [_markdown(["stage", "steps", *TERMS], rows), caption], [])
 
@@ -121,8 +121,7 @@ def _draw(courses: Sequence[Sequence[Mapping[str, Any]]], path: Path) -> None:
             for step, value in known:
                 by_step.setdefault(step, []).append(value)
         steps = sorted(by_step)
-        smooth = [fmean(v for at in steps[max(0, i - 7) : i + 1] for v in by_step[at]) for i in range(len(steps))]
-        axes.plot(steps, smooth, color=colour, label=term)
+        axes.plot(steps, [fmean(by_step[step]) for step in steps], color=colour, label=term)
     for before, after in pairwise(courses[0]):
         if before["stage"] != after["stage"]:
             axes.axvline(after["step"] - 0.5, color="0.7", linewidth=0.8)
