@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from adaplan_agents import Plan, ScriptedModel
+from adaplan_agents import Plan
 from adaplan_agents.adaplan import AdaPlanAgent
 from adaplan_agents.baselines import MPOAgent
 from adaplan_envs.errors import ConfigError, UnknownNameError
@@ -23,7 +23,7 @@ from adaplan_training.grpo import GRPO
 from adaplan_training.metrics import read_metrics
 from adaplan_training.recipe import from_dict, load_recipe
 from adaplan_training.rollout import Group
-from adaplan_training.stages import STAGES, Players, schedule
+from adaplan_training.stages import STAGES, schedule
 from adaplan_training.trainer import Trainer, train
 from tests.training.tiny import BANDIT, save_tiny
 
@@ -193,11 +193,18 @@ def sampled(trainer: Trainer) -> list[Group]:
     return asyncio.run(trainer.learner.sample(trainer.agent(stage), stage, 0))
 
 
-def test_answers_held_to_a_list_are_not_trained_on(tmp_path: Path) -> None:
-    record = {"model": {"spec": "smollm2"}, "agent": {"name": "naive", "settings": {"admissible": True}}}
-    players = Players(from_dict(record), ScriptedModel(["Action: up"]))
+@pytest.mark.parametrize("place", ["run", "stage"])
+def test_answers_held_to_a_list_are_not_trained_on(place: str) -> None:
+    held = {"admissible": True}
+    record = {
+        "model": {"spec": "smollm2"},
+        "agent": {"name": "naive", "settings": held if place == "run" else {}},
+        "stages": [{"steps": 1, "agent": held if place == "stage" else {}}],
+    }
     with pytest.raises(ConfigError, match="leave it out of training"):
-        players.agent(players.config.stages[0])
+        from_dict(record)
+    imitation = {**record, "algorithm": "sft", "data": {"files": ["demos.jsonl"]}}
+    assert from_dict(imitation).algorithm == "sft"  # it plays in evaluation alone
 
 
 def test_a_frozen_executor_leaves_the_planner_to_be_trained(tmp_path: Path) -> None:

@@ -321,8 +321,13 @@ def check_values(config: TrainConfig) -> None:
             wrong.append(f"stages.{number}.rewards has no weight but 0; nothing could be learned")
     if config.algorithm == "sft" and not config.data.files:
         wrong.append("data.files is empty; sft needs demonstrations, such as data.files=[demos.jsonl]")
-    for name in ("temperature", "top_p", "top_k", "max_tokens", "stop"):
-        for settings in (agent.settings, *(stage.agent for stage in config.stages)):
+    for settings in (agent.settings, *(stage.agent for stage in config.stages)):
+        if config.algorithm == "grpo" and settings.get("admissible"):
+            wrong.append(
+                "agent setting 'admissible': answers held to a list have other probabilities than the policy's; "
+                "leave it out of training"
+            )
+        for name in ("temperature", "top_p", "top_k", "max_tokens", "stop"):
             if name in settings:
                 wrong.append(
                     f"agent setting {name!r}: training samples from the whole distribution; "

@@ -310,7 +310,9 @@ class Study:
 def _settings(config: TrainConfig, agent: str) -> dict[str, Any]:
     """Return the settings of an agent: the recipe's for its own, for others the kind of prompts."""
     own = config.agent.settings
-    return dict(own) if agent == config.agent.name else {name: own[name] for name in ("prompts",) if name in own}
+    if agent == config.agent.name:
+        return dict(own)
+    return {"prompts": own["prompts"]} if "prompts" in own else {}
 
 
 def _needs(training: Training | None) -> list[Training]:

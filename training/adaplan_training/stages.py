@@ -143,11 +143,6 @@ class Players:
             if "planner" in settings:
                 raise ConfigError("agent.executor makes the policy the planner; leave agent.settings.planner out")
             model, settings["planner"] = self._model(config.executor), self.policy
-        if stage is not None and settings.get("admissible"):
-            raise ConfigError(
-                "agent.settings.admissible: answers held to a list have other probabilities than the policy's; "
-                "leave it out of training"
-            )
         temperature = config.temperature if stage is not None else self.config.eval.temperature
         return make_agent(config.name, model, temperature=temperature, max_tokens=config.turn_tokens, **settings)
 
