@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -23,9 +24,11 @@ from adaplan_training.replay import replay_run
 from adaplan_training.transcripts import Transcript, read_transcripts, write_transcripts
 
 
-def collect(config: DemoConfig, model: Model | None = None, concurrency: int = 16) -> list[Transcript]:
+def collect(
+    config: DemoConfig, model: Model | None = None, concurrency: int = 16, learner: Model | None = None
+) -> list[Transcript]:
     async def run() -> list[Transcript]:
-        return [each async for each in demonstrate(config, model, concurrency)]
+        return [each async for each in demonstrate(config, model, concurrency, learner=learner)]
 
     return asyncio.run(run())
 
@@ -87,6 +90,55 @@ def test_slips_of_a_clumsy_teacher_are_trained() -> None:
     assert not any(answers(each, "given") for each in clumsy)
     said = [[message["content"] for message in each.messages] for each in clumsy]
     assert said == [[message["content"] for message in each.messages] for each in collect(NOISY)]
+
+
+def test_a_learner_slips_in_its_own_way_and_the_teacher_goes_on_from_there() -> None:
+    def speak(messages: list[dict[str, str]]) -> str:
+        return "Action: move left" if "Walls" in messages[-1]["content"] else "Action: move up"
+
+    config = DemoConfig("naive", envs="maze", tasks=5, noise=0.4)
+    found = collect(config, learner=ScriptedModel(speak))
+    assert {text for each in found for text in answers(each, "given")} == {"Action: move left"}
+    for each in found:
+        env = gymnasium.make(each.about["env_id"]).unwrapped
+        assert isinstance(env, TextEnv)
+        env.reset(options={"task_id": each.about["task_id"]})
+        for message in each.messages:
+            if message["role"] == "assistant":
+                action = parse_response(message["content"]).action
+                assert message["provenance"] == "given" or action == env.expert.action()
+                env.step(action)
+    assert found == collect(config, concurrency=1, learner=ScriptedModel(speak))
+
+
+@pytest.mark.parametrize("settings", [{}, {"noise": 0.2, "train_slips": True}])
+def test_a_learner_without_slips_or_with_slips_to_imitate_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="a learner's commands are the noise"):
+        collect(DemoConfig("naive", envs="maze", tasks=1, **settings), learner=ScriptedModel(["Action: move up"]))
+
+
+def test_things_swap_names_and_nothing_else_changes() -> None:
+    config = DemoConfig("brief", envs="textcraft", tasks=20, teacher="observer")
+    plain, swapped = collect(config), collect(replace(config, rename=1.0))
+    for before, after in zip(plain, swapped, strict=True):
+        assert after.about == {**before.about, "renamed": True}
+        pairs = set()
+        for one, other in zip(before.messages, after.messages, strict=True):
+            assert one["provenance"] == other["provenance"]
+            pairs |= set(zip(re.findall(r"\w+", one["content"]), re.findall(r"\w+", other["content"]), strict=True))
+        assert len(pairs) == len({old for old, _ in pairs}) == len({new for _, new in pairs})
+        assert {old for old, _ in pairs} == {new for _, new in pairs}
+        assert all(old == new for old, new in pairs if old in ("craft", "Got", "using", "can") or old.isdigit())
+    changed = sum(one.messages != other.messages for one, other in zip(plain, swapped, strict=True))
+    assert changed > 15
+    half = collect(replace(config, rename=0.5))
+    assert 2 < sum("renamed" in each.about for each in half) < 18
+    assert all(each in swapped or each in plain for each in half)
+
+
+def test_names_are_swapped_where_things_have_names() -> None:
+    with pytest.raises(ConfigError, match="maze has no names to exchange; rename is for alfworld and textcraft"):
+        collect(DemoConfig("naive", envs="maze", rename=0.5))
 
 
 def test_only_tasks_that_are_easy_enough_are_shown() -> None:
@@ -169,7 +221,7 @@ def test_agents_that_ask_no_model_cannot_be_imitated(tmp_path: Path) -> None:
         list(replay_run(tmp_path / "run"))
 
 
-@pytest.mark.parametrize("wrong", [{"noise": 1.0}, {"noise": -0.1}, {"tasks": 0}, {"repeats": 0}])
+@pytest.mark.parametrize("wrong", [{"noise": 1.0}, {"noise": -0.1}, {"rename": 1.5}, {"tasks": 0}, {"repeats": 0}])
 def test_numbers_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         DemoConfig(**wrong)

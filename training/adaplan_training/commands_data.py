@@ -76,7 +76,7 @@ def _run_make_model(args: argparse.Namespace) -> int:
 def _configure_demos(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--out", type=Path, required=True, metavar="FILE", help="the JSONL file")
-    add("--agent", default="adaplan", help="adaplan, react, naive or mpo (default: adaplan)")
+    add("--agent", default="adaplan", help="adaplan, brief, mpo, naive or react (default: adaplan)")
     add("--agent-set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the agent; repeatable")
     add("--model", help="who answers instead of the expert; what succeeds is kept")
     add("--envs", "--env", default="all", help="names, such as maze,textcraft, or all (default: all)")
@@ -85,7 +85,9 @@ def _configure_demos(parser: argparse.ArgumentParser) -> None:
     add("--max-difficulty", type=int, metavar="N", help="leave out harder tasks")
     add("--repeats", type=int, default=1, help="episodes of each task (default: 1)")
     add("--noise", type=float, default=0.0, metavar="SHARE", help="turns at which the expert slips (default: 0)")
+    add("--learner", metavar="MODEL", help="slip as this model would, which is to learn from it; without, at random")
     add("--train-slips", action="store_true", help="have slips imitated as well; without, they are seen, not trained")
+    add("--rename", type=float, default=0.0, metavar="SHARE", help="episodes in which things swap names (default: 0)")
     add("--teacher", default="expert", help="expert, or observer: decides by what was seen (default: expert)")
     add("--seed", type=int, default=0, help="of everything (default: 0)")
     add("--concurrency", type=int, default=16, help="episodes at once (default: 16)")
@@ -108,27 +110,29 @@ def _run_demos(args: argparse.Namespace) -> int:
         return 0
     split, tasks = parse_tasks(args.tasks)
     config = DemoConfig(
-        args.agent,
-        settings(args.agent_set),
-        args.envs,
-        settings(args.env_set),
-        split,
-        tasks,
-        args.max_difficulty,
-        args.repeats,
-        args.noise,
-        args.train_slips,
-        args.seed,
-        args.teacher,
+        agent=args.agent,
+        agent_settings=settings(args.agent_set),
+        envs=args.envs,
+        env_settings=settings(args.env_set),
+        split=split,
+        tasks=tasks,
+        max_difficulty=args.max_difficulty,
+        repeats=args.repeats,
+        noise=args.noise,
+        train_slips=args.train_slips,
+        rename=args.rename,
+        seed=args.seed,
+        teacher=args.teacher,
     )
 
     async def collect(on_demo: Callable[[Episode, int], None]) -> list[Transcript]:
-        model = None if args.model is None else load_model(args.model)
+        model, learner = (None if spec is None else load_model(spec) for spec in (args.model, args.learner))
         try:
-            return [each async for each in demonstrate(config, model, args.concurrency, on_demo)]
+            return [each async for each in demonstrate(config, model, args.concurrency, on_demo, learner)]
         finally:
-            if model is not None:
-                await model.aclose()
+            for each in (model, learner):
+                if each is not None:
+                    await each.aclose()
 
     with _progress() as on_demo:
         found = asyncio.run(collect(on_demo))

@@ -17,13 +17,15 @@ from typing import Any
 import gymnasium
 
 from adaplan_agents import make_agent
-from adaplan_agents.models import ChatReply, Model, Provenance, Sampling, Usage
+from adaplan_agents.models import ChatReply, Conversation, Model, Provenance, Sampling, Usage
+from adaplan_agents.parsing import parse_response
 from adaplan_agents.plan import Plan
 from adaplan_envs.core import TextEnv, stable_rng
 from adaplan_envs.errors import ConfigError, NoPlanError, check_name
 from adaplan_envs.types import StopReason
 from adaplan_evaluation import Episode, episode_seed, run_episode
 from adaplan_evaluation.suite import EnvPool, choose_tasks, env_keywords, resolve_envs
+from adaplan_training.renaming import names_of, renamed
 from adaplan_training.teachers import Teacher, make_teacher
 from adaplan_training.transcripts import RecordedConversation, RecordingModel, Transcript, fingerprint, transcript
 from adaplan_training.witness import Witness
@@ -48,9 +50,11 @@ class DemoConfig:
         tasks: how many of each environment, spread over the split; None for all.
         max_difficulty: leave out harder tasks, see `Task`.
         repeats: episodes of each task.
-        noise: share of turns at which the expert's command is replaced by a random one, so that states off its path are
-            seen. Such a command is never one that makes the goal impossible.
+        noise: share of turns at which another command is played than the teacher's, so that states off its path are
+            seen: a random one, or the learner's. It is never one that makes the goal impossible.
         train_slips: such commands are trained like the others, as those of somebody who doesn't know better.
+        rename: share of episodes that are written down with the names of things exchanged, see
+            `adaplan_training.renaming`.
         seed: of everything.
         teacher: ``expert``, which may know the whole simulator, or ``observer``, who decides by what the player could
             know, see `adaplan_training.teachers`.
@@ -66,6 +70,7 @@ class DemoConfig:
     repeats: int = 1
     noise: float = 0.0
     train_slips: bool = False
+    rename: float = 0.0
     seed: int = 0
     teacher: str = "expert"
 
@@ -75,6 +80,8 @@ class DemoConfig:
             raise ConfigError(f"an observer gives commands, no plans: its agent is {' or '.join(PLAIN)}")
         if not 0 <= self.noise < 1:
             raise ConfigError(f"noise is {self.noise}; it is a share of turns, at least 0 and below 1")
+        if not 0 <= self.rename <= 1:
+            raise ConfigError(f"rename is {self.rename}; it is a share of episodes, at least 0 and at most 1")
         for name in ("tasks", "repeats"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -86,24 +93,16 @@ class Demonstrator:
 
     Args:
         env: where the episode is played.
-        thoughts: whether the executor says which step it carries out before it gives the command; an expert's alone.
-        noise: see `DemoConfig`, as for `train_slips` and `teacher`.
+        config: who demonstrates. An expert's executor says which step it carries out before it gives the command, but
+            for agents that want the command alone.
         rng: of the noise, and of an observer's choices.
+        learner: whose commands the noise is made of; None for random ones.
     """
 
-    def __init__(
-        self,
-        env: TextEnv,
-        thoughts: bool = True,
-        noise: float = 0.0,
-        rng: random.Random | None = None,
-        train_slips: bool = False,
-        teacher: str = "expert",
-    ) -> None:
-        self.env, self.thoughts, self.noise, self.train_slips = env, thoughts, noise, train_slips
-        self.rng = rng or random.Random(0)
-        self.observes = teacher == "observer"
-        self.model = RecordingModel(teacher, self._answer)
+    def __init__(self, env: TextEnv, config: DemoConfig, rng: random.Random, learner: Model | None = None) -> None:
+        self.env, self.config, self.rng = env, config, rng
+        self.observes = config.teacher == "observer"
+        self.model = RecordingModel(config.teacher, self._answer, learner)
         self._teacher: Teacher | None = None
         self._played = 0
 
@@ -118,32 +117,46 @@ class Demonstrator:
             if self._teacher is None:  # not before the episode has begun
                 self._teacher = make_teacher(self.env, self.rng) if self.observes else self.env.expert
             command = self._teacher.action()
-            other = self._other(command) if self.noise and self.rng.random() < self.noise else None
-            if other is not None:
-                command = other
-                provenance = provenance if self.train_slips else Provenance.GIVEN
+            if self.config.noise and self.rng.random() < self.config.noise:
+                other = (
+                    self._random(command) if conversation.inner is None else await _guess(conversation.inner, sampling)
+                )
+                if other is not None and other != command and self._harmless(other):
+                    command = other
+                    provenance = provenance if self.config.train_slips else Provenance.GIVEN
             text = f"Action: {command}"
-            if self.thoughts and steps:
+            if steps and self.config.agent not in PLAIN:
                 text = f"Thought: {steps[0]}\n{text}"
+        if conversation.inner is not None:
+            conversation.inner.assistant(text)
         return ChatReply(text, Usage(requests=1)), provenance
 
-    def _other(self, command: str) -> str | None:
-        """Return a random command that leaves the goal possible and the episode open, or None."""
+    def _random(self, command: str) -> str | None:
         choices = [action for action in self.env.admissible_actions() or () if action != command]
-        if not choices:
-            return None
-        action = self.rng.choice(choices)
+        return self.rng.choice(choices) if choices else None
+
+    def _harmless(self, command: str) -> bool:
+        """Return whether a command leaves the goal possible and the episode open."""
         before = self.env.snapshot()
         try:
-            _, _, terminated, truncated, _ = self.env.step(action)
+            _, _, terminated, truncated, _ = self.env.step(command)
             if terminated or truncated:
-                return None
+                return False
             self.env.expert.plan()
         except NoPlanError:
-            return None
+            return False
         finally:
             self.env.restore(before)
-        return action
+        return True
+
+
+async def _guess(conversation: Conversation, sampling: Sampling) -> str:
+    """Return the command that a model would give, and leave the conversation as it is."""
+    branch = conversation.fork()
+    try:
+        return parse_response((await branch.sample(sampling)).text).action
+    finally:
+        branch.close()
 
 
 class DemoWitness(Witness):
@@ -165,7 +178,11 @@ OnDemo = Callable[[Episode, int], None]
 
 
 async def demonstrate(
-    config: DemoConfig, model: Model | None = None, concurrency: int = 16, on_demo: OnDemo | None = None
+    config: DemoConfig,
+    model: Model | None = None,
+    concurrency: int = 16,
+    on_demo: OnDemo | None = None,
+    learner: Model | None = None,
 ) -> AsyncIterator[Transcript]:
     """Play, and yield the conversations of the episodes that succeed, in the order of the tasks.
 
@@ -174,13 +191,19 @@ async def demonstrate(
         model: who answers; None for the environments' experts.
         concurrency: episodes at once.
         on_demo: is told of every episode.
+        learner: a model that will learn from the demonstrations: the noise is then what it would do, and the teacher
+            goes on from there (after DAgger, Ross et al. 2011, arXiv 1011.0686).
 
     Raises:
-        ConfigError: a wrong name or number.
+        ConfigError: a wrong name or number, or a learner where there is no noise to make of it.
         ModelAccessError: the model can't be used at all.
     """
     if model is not None and config.noise:
         raise ConfigError("noise is for the expert; a model makes its own mistakes (set a temperature)")
+    if learner is not None and (not config.noise or config.train_slips):
+        raise ConfigError(
+            "a learner's commands are the noise: set it to their share of turns, and train_slips to false"
+        )
     pool = EnvPool(**env_keywords(config.env_settings, split=config.split))
     try:
         jobs = _jobs(pool, config)
@@ -193,9 +216,7 @@ async def demonstrate(
             assert isinstance(env.unwrapped, TextEnv)
             seed = episode_seed(config.seed, env_id, task_id, repeat)
             rng = stable_rng("noise", seed)
-            thoughts = config.agent not in PLAIN
-            how = (thoughts, config.noise, rng, config.train_slips, config.teacher)
-            player = shown or Demonstrator(env.unwrapped, *how).model
+            player = shown or Demonstrator(env.unwrapped, config, rng, learner).model
             witness = DemoWitness(make_agent(config.agent, model=player, **config.agent_settings))
             episode = await run_episode(witness, env, task_id, seed, repeat=repeat)
             pool.give(env_id, env, episode.stop_reason is StopReason.ERROR)
@@ -205,7 +226,12 @@ async def demonstrate(
                 return []
             about = {"env_id": env_id, "task_id": task_id, "repeat": repeat, "seed": seed, "agent": config.agent}
             about |= {"model": player.name, "success": True, "steps": episode.steps}
-            return witness.transcripts(player, about, mark)
+            found = witness.transcripts(player, about, mark)
+            names_rng = stable_rng("names", seed)
+            if config.rename and names_rng.random() < config.rename:
+                names = names_of(env.unwrapped.name)
+                found = [renamed(each, names, names_rng) for each in found]
+            return found
 
         waiting = iter(jobs)
         running = deque(asyncio.create_task(play(*job)) for job in islice(waiting, concurrency))
@@ -228,6 +254,8 @@ def _jobs(pool: EnvPool, config: DemoConfig) -> list[tuple[str, str, int]]:
     for env_id in resolve_envs(config.envs):
         env: gymnasium.Env[str, str] = pool.take(env_id)
         assert isinstance(env.unwrapped, TextEnv)
+        if config.rename:  # said before anything is played
+            names_of(env.unwrapped.name)
         for task_id in choose_tasks(env.unwrapped, config.split, config.tasks, config.max_difficulty):
             jobs += [(env_id, task_id, repeat) for repeat in range(config.repeats)]
         pool.give(env_id, env)
