@@ -23,7 +23,8 @@ class Command:
 
     Attributes:
         help: one line for ``adaplan --help``.
-        configure: adds the arguments to a parser. Must not import anything heavy.
+        configure: adds the arguments to a parser. Must not import anything heavy. An argument named ``overrides``
+            with ``nargs="*"`` takes words after options, too.
         run: does the work and returns the exit code. Errors of this project become one line on stderr and exit code 2.
         description: what ``adaplan NAME --help`` says; default `help`.
     """
@@ -55,7 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         sub = subparsers.add_parser(wanted, help=command.help, description=command.description or command.help)
         command.configure(sub)
         sub.set_defaults(run=command.run)
-    args = parser.parse_args(argv)
+    args, rest = parser.parse_known_args(argv)
+    if hasattr(args, "overrides") and not any(word.startswith("-") for word in rest):
+        args.overrides, rest = [*args.overrides, *rest], []  # argparse fills a list only once: up to an option
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
         return int(args.run(args))
     except AdaPlanError as error:

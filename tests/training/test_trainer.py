@@ -364,6 +364,28 @@ def test_the_command_runs_a_recipe_says_what_it_would_do_and_refuses_nonsense(
         command("stages.0.stepss=1")
 
 
+def test_a_dry_run_measures_for_a_limited_time_and_says_what_that_means(tmp_path: Path) -> None:
+    trainer = Trainer(recipe(tmp_path, rollout={"groups": 1, "deadline": 60.0}))
+    rows = dict(describe_run(trainer, patience=0.0))
+    assert rows["measured"].startswith("nothing: no answer in 0 s") and rows["time"] == "unknown for 5 steps"
+    assert trainer.learner.collector.config.deadline == 60.0
+    rows = dict(describe_run(trainer))
+    assert rows["measured"].startswith("about") and "did not end" not in rows["measured"]
+
+
+def test_settings_may_follow_options_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import yaml
+
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(to_dict(recipe(tmp_path))))
+    assert main(["train", str(path), "stages.0.steps=7", "--dry-run", "optim.lr=0.5", "rollout.groups=2"]) == 0
+    text = capsys.readouterr().out
+    assert "7 steps" in text and "2 tasks x 4 episodes" in text
+    with pytest.raises(SystemExit):
+        main(["train", str(path), "optim.lr=0.5", "--unknown"])
+    assert "unrecognized arguments: --unknown" in capsys.readouterr().err
+
+
 def test_train_is_a_command_of_adaplan(capsys: pytest.CaptureFixture[str]) -> None:
     import configparser
 
