@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -41,6 +42,11 @@ class NaiveAgent(ReActAgent):
         admissible: the answer is one of the commands that the environment admits now, as the random agent's is; where
             it lists none, anything. The model is not told which they are: no other tokens can be drawn. For models in
             this process (``hf:``, ``vllm:``).
+        no_repeat: of these, one that was not given in this episode to the same observation before, as long as there is
+            one: what is the same has led here again.
+
+    Raises:
+        ConfigError: `no_repeat` without `admissible`.
     """
 
     kind = "naive"
@@ -52,20 +58,18 @@ class NaiveAgent(ReActAgent):
         sampling: Sampling | None = None,
         prompts: str | Path | None = None,
         admissible: bool = False,
+        no_repeat: bool = False,
     ) -> None:
         super().__init__(model, sampling=sampling, prompts=prompts)
-        self.admissible = admissible
+        if no_repeat and not admissible:
+            raise ConfigError(f"agent {self.kind}: no_repeat chooses among admissible commands; set admissible, too")
+        self.admissible, self.no_repeat = admissible, no_repeat
 
-    def sampling_in(self, env: TextEnv) -> Sampling:
-        commands = env.admissible_actions() if self.admissible else None
-        if not commands:
-            return self.sampling
-        if env.spelled:
-            commands = [*commands, *map(" ".join, commands)]
-        return replace(self.sampling, choices=tuple(f"Action: {command}" for command in commands))
+    def start(self, briefing: Briefing) -> ModelSession:
+        return _NaiveSession(self, briefing)
 
     def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "admissible": self.admissible}
+        return {**super().describe(), "admissible": self.admissible, "no_repeat": self.no_repeat}
 
 
 class BriefAgent(NaiveAgent):
@@ -76,6 +80,7 @@ class BriefAgent(NaiveAgent):
         sampling: how to ask.
         prompts: folder with prompt files that replace the naive agent's.
         admissible: hold answers to admissible commands.
+        no_repeat: and to those that are new for what it observes.
     """
 
     def __init__(
@@ -85,9 +90,26 @@ class BriefAgent(NaiveAgent):
         sampling: Sampling | None = None,
         prompts: str | Path | None = BRIEF,
         admissible: bool = False,
+        no_repeat: bool = False,
     ) -> None:
-        super().__init__(model, sampling=sampling, prompts=prompts, admissible=admissible)
+        super().__init__(model, sampling=sampling, prompts=prompts, admissible=admissible, no_repeat=no_repeat)
         self.name = "brief"
+
+
+class Given:
+    """The commands that were given in an episode, by the observation that they answered."""
+
+    def __init__(self) -> None:
+        self._commands: defaultdict[str, set[str]] = defaultdict(set)
+
+    def add(self, observation: str, command: str) -> None:
+        """Note an answer."""
+        self._commands[observation].add(command)
+
+    def fresh(self, observation: str, commands: Sequence[str]) -> list[str]:
+        """Return those of `commands` that did not answer `observation` yet; all, where all did."""
+        known = self._commands[observation]
+        return [command for command in commands if command not in known] or list(commands)
 
 
 class _ReActSession(ModelSession):
@@ -101,6 +123,32 @@ class _ReActSession(ModelSession):
         self.observe(conversation, observation)
         reply = await self.ask(conversation, Provenance.EXECUTOR)
         return self.decide(parse_response(reply.text), reply.text)
+
+
+class _NaiveSession(_ReActSession):
+    agent: NaiveAgent
+
+    def __init__(self, agent: NaiveAgent, briefing: Briefing) -> None:
+        super().__init__(agent, briefing)
+        self._env = cast(TextEnv, briefing.env.unwrapped)
+        self._given = Given()
+        self._observation = ""
+
+    async def act(self, observation: str) -> Decision:
+        self._observation = observation
+        decision = await super().act(observation)
+        self._given.add(observation, "".join(decision.action.split()) if self._env.spelled else decision.action)
+        return decision
+
+    def sampling(self) -> Sampling:
+        commands = self._env.admissible_actions() if self.agent.admissible else None
+        if not commands:
+            return self.agent.sampling
+        if self.agent.no_repeat:
+            commands = self._given.fresh(self._observation, commands)
+        if self._env.spelled:
+            commands = [*commands, *map(" ".join, commands)]
+        return replace(self.agent.sampling, choices=tuple(f"Action: {command}" for command in commands))
 
 
 class MPOAgent(ModelAgent):
@@ -158,25 +206,40 @@ class _MPOSession(ModelSession):
 
 
 class RandomAgent(Agent):
-    """Plays a random admissible command; where the environment can't list any, a random word."""
+    """Plays a random admissible command; where the environment can't list any, a random word.
+
+    Args:
+        no_repeat: none that was given to the same observation before, as long as there is one, see `NaiveAgent`.
+    """
 
     name = "random"
 
+    def __init__(self, *, no_repeat: bool = False) -> None:
+        self.no_repeat = no_repeat
+
     def start(self, briefing: Briefing) -> Session:
-        return _RandomSession(briefing)
+        return _RandomSession(briefing, self.no_repeat)
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "no_repeat": self.no_repeat}
 
 
 class _RandomSession(Session):
-    def __init__(self, briefing: Briefing) -> None:
+    def __init__(self, briefing: Briefing, no_repeat: bool) -> None:
         self._env = cast(TextEnv, briefing.env.unwrapped)
         self._rng = stable_rng("random agent", briefing.seed)
+        self._given = Given() if no_repeat else None
 
     async def act(self, observation: str) -> Decision:
         commands = self._env.admissible_actions()
         if not commands:
             letters = "abcdefghijklmnopqrstuvwxyz"
             commands = ["".join(self._rng.choices(letters, k=5))]
+        if self._given is not None:
+            commands = self._given.fresh(observation, commands)
         action = self._rng.choice(commands)
+        if self._given is not None:
+            self._given.add(observation, action)
         return Decision(action, raw=f"Action: {action}")
 
 

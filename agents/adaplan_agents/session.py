@@ -6,13 +6,12 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from adaplan_agents.models.base import Conversation, Model, Provenance
 from adaplan_agents.parsing import Response
 from adaplan_agents.prompting import Prompts
 from adaplan_agents.types import Agent, Briefing, Decision, Session
-from adaplan_envs import TextEnv
 from adaplan_envs.chat import ChatReply, Sampling, Usage
 from adaplan_envs.core import stable_rng
 
@@ -44,10 +43,6 @@ class ModelAgent(Agent):
     @abstractmethod
     def start(self, briefing: Briefing) -> ModelSession: ...
 
-    def sampling_in(self, env: TextEnv) -> Sampling:
-        """Return how to sample the next answer, where `env` is now."""
-        return self.sampling
-
     def describe(self) -> dict[str, Any]:
         sampling = {name: getattr(self.sampling, name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
         record: dict[str, Any] = {"name": self.name, "model": self.model.describe(), "sampling": sampling}
@@ -71,6 +66,10 @@ class ModelSession(Session):
         self._turn: list[dict[str, Any]] = []
         self._usage = Usage()
 
+    def sampling(self) -> Sampling:
+        """Return how to sample the next answer, where the episode is now."""
+        return self.agent.sampling
+
     async def ask(self, conversation: Conversation, role: Provenance) -> ChatReply:
         """Sample the next answer, and note it for the turn's `Decision`."""
         self._calls += 1
@@ -78,8 +77,7 @@ class ModelSession(Session):
         # Every call has its own seed, so that equal prompts need not get equal answers, and a rerun gets the same ones.
         seed = stable_rng("call", self.briefing.seed, number).getrandbits(31)
         prompt = conversation.messages[-1]["content"]
-        sampling = self.agent.sampling_in(cast(TextEnv, self.briefing.env.unwrapped))
-        reply = await conversation.sample(replace(sampling, seed=seed), role)
+        reply = await conversation.sample(replace(self.sampling(), seed=seed), role)
         self._usage += reply.usage
         call = {"role": str(role), "prompt": prompt, "text": reply.text, "finish_reason": reply.finish_reason}
         self._turn.append({"call": number, **call})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -50,14 +51,51 @@ def test_what_is_admitted_is_asked_of_the_environment_at_every_turn(play, monkey
     agent = make_agent("brief", ScriptedModel(lambda messages: "Action: right"), admissible=True)
     _, _, session = play(agent)
     env = session.briefing.env.unwrapped
-    assert agent.sampling_in(env).choices == tuple(f"Action: {each}" for each in env.admissible_actions())
+    assert session.sampling().choices == tuple(f"Action: {each}" for each in env.admissible_actions())
     monkeypatch.setattr(env, "spelled", True)
     monkeypatch.setattr(env, "admissible_actions", lambda: ["up"])
-    assert agent.sampling_in(env).choices == ("Action: up", "Action: u p")
+    assert session.sampling().choices == ("Action: up", "Action: u p")
     for none in (None, []):
         monkeypatch.setattr(env, "admissible_actions", lambda none=none: none)
-        assert agent.sampling_in(env).choices is None
-    assert make_agent("brief", RIGHT).sampling_in(env).choices is None
+        assert session.sampling().choices is None
+    assert make_agent("brief", RIGHT).start(session.briefing).sampling().choices is None
+
+
+def test_a_command_is_not_repeated_where_it_led_back_while_there_is_another(play):
+    answers = ["Action: left", "Action: right", "Action: right", "Action: left"]
+    agent = make_agent("brief", ScriptedModel(answers), admissible=True, no_repeat=True)
+    session = agent.start(play(make_agent("react", RIGHT))[2].briefing)
+
+    def choices_after(observation: str) -> tuple[str, ...] | None:
+        asyncio.run(session.act(observation))
+        return session.sampling().choices
+
+    assert choices_after("A wall.") == ("Action: right",)
+    assert choices_after("A door.") == ("Action: left",)
+    assert choices_after("A wall.") == ("Action: left", "Action: right")
+    assert agent.describe()["no_repeat"]
+    with pytest.raises(ConfigError, match="set admissible"):
+        make_agent("brief", RIGHT, no_repeat=True)
+
+
+def test_a_word_that_is_spelled_is_not_repeated_either(play, monkeypatch):
+    session = make_agent("brief", ScriptedModel(["Action: u p"]), admissible=True, no_repeat=True).start(
+        play(make_agent("react", RIGHT))[2].briefing
+    )
+    env = session.briefing.env.unwrapped
+    monkeypatch.setattr(env, "spelled", True)
+    monkeypatch.setattr(env, "admissible_actions", lambda: ["up", "at"])
+    asyncio.run(session.act("Guess."))
+    assert session.sampling().choices == ("Action: at", "Action: a t")
+
+
+def test_random_need_not_repeat_itself(play):
+    decisions, info, _ = play(make_agent("random", no_repeat=True), seed=5)
+    cells = [0]
+    for decision in decisions:
+        cells.append(max(0, cells[-1] + (1 if decision.action == "right" else -1)))
+    tried = list(zip(cells[:4], [d.action for d in decisions[:4]], strict=False))
+    assert info["success"] and len(set(tried)) == len(tried)
 
 
 def test_mpo_plans_once_and_shows_the_plan_to_the_executor(play):
